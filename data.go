@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -155,10 +156,22 @@ type historyReply map[string]json.RawMessage
 
 func (h *historyReply) UnmarshalJSON(raw []byte) error {
 	*h = nil
-	if raw[0] != '{' {
-		return nil
+	switch raw[0] {
+	case '{':
+		return json.Unmarshal(raw, (*map[string]json.RawMessage)(h))
+	case '[': // as it is stored: [when, what, details]
+		var parts []json.RawMessage
+		if err := json.Unmarshal(raw, &parts); err != nil || len(parts) < 2 {
+			return err
+		}
+		if len(parts) > 2 && json.Unmarshal(parts[2], (*map[string]json.RawMessage)(h)) != nil {
+			*h = historyReply{"data": parts[2]}
+		} else if *h == nil {
+			*h = historyReply{}
+		}
+		(*h)["when"], (*h)["what"] = parts[0], parts[1]
 	}
-	return json.Unmarshal(raw, (*map[string]json.RawMessage)(h))
+	return nil
 }
 
 func (h historyReply) text(field string) string {
@@ -304,6 +317,27 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 		jobs[i] = replies[i].job(c)
 	}
 	return jobs, rest, nil
+}
+
+// decodePopped decodes a reply of the script pop. One usual job is not sent as JSON.
+func (c *Client) decodePopped(reply any) (jobs []*Job, rest string, err error) {
+	fields, history, ok := calls.Popped(reply)
+	if !ok {
+		return c.decodeJobs("pop", reply)
+	}
+	job := c.decodeReservedJob(fields, time.Time{})
+	if job.JID == "" || job.since == "" {
+		return nil, "", unexpected("pop", reply)
+	}
+	job.Expires = job.PoppedAt.Add(fields.Number("heartbeat").Duration())
+	for _, entry := range history {
+		var h historyReply
+		if json.Unmarshal([]byte(wire.AsString(entry)), &h) == nil {
+			job.History = append(job.History, h.entries()...)
+		}
+	}
+	job.decodeData()
+	return []*Job{job}, "", nil
 }
 
 // take sets the job's data if it is beside the JSON.

@@ -76,7 +76,7 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 		var some []*Job
 		var rest string
 		if err == nil {
-			some, rest, err = q.client.decodeJobs("pop", reply)
+			some, rest, err = q.client.decodePopped(reply)
 		}
 		if err != nil && len(jobs) == 0 {
 			return nil, err

@@ -35,7 +35,7 @@ local var
 local lib
 local function cold(stamp, now)
 if lib then
-	return lib
+return lib
 end
 var = var or {}
 local call = redis.call
@@ -48,41 +48,41 @@ if length < 6 then
 if length < 5 then
 if name == 'each' then
 function lib.each(check)
-	for i = 4, #ARGV, 2 do
-		check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
-	end
-	return var.problems
+for i = 4, #ARGV, 2 do
+	check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
+end
+return var.problems
 end
 elseif name == 'fits' then
 function lib.fits(key, typ)
-	local found = call('type', key).ok
-	return found == typ or found == 'none'
+local found = call('type', key).ok
+return found == typ or found == 'none'
 end
 end
 else
 if name == 'exact' then
 function lib.exact(n)
-	return string.format('%.17g', n)
+return string.format('%.17g', n)
 end
 elseif name == 'go_on' then
 function lib.go_on(job)
-	local due = not job['x:undelayed'] and lib.finite(job.scheduled)
-	job.state = due and 'scheduled' or 'waiting'
-	call('zadd', lib.place_of(job), due and lib.exact(due) or lib.waiting_score(job), job.id)
-	call('zrem', lib.queue_key(job.queue, 'depends'), job.id)
-	call('hset', lib.job_key(job.id), 'state', job.state)
-	call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
+local due = not job['x:undelayed'] and lib.finite(job.scheduled)
+job.state = due and 'scheduled' or 'waiting'
+call('zadd', lib.place_of(job), due and lib.exact(due) or lib.waiting_score(job), job.id)
+call('zrem', lib.queue_key(job.queue, 'depends'), job.id)
+call('hset', lib.job_key(job.id), 'state', job.state)
+call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
 end
 elseif name == 'is_at' then
 function lib.is_at(key, jid)
-	if lib.group_in(key) then
-		return type(try('lpos', key, jid)) == 'number'
-	end
-	return lib.score_at(key, jid) ~= nil
+if lib.group_in(key) then
+	return type(try('lpos', key, jid)) == 'number'
+end
+return lib.score_at(key, jid) ~= nil
 end
 elseif name == 'is_in' then
 function lib.is_in(key, member)
-	return try('sismember', key, member) == 1
+return try('sismember', key, member) == 1
 end
 end
 end
@@ -90,164 +90,164 @@ else
 if length < 7 then
 if name == 'finite' then
 function lib.finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 elseif name == 'sooner' then
 function lib.sooner(a, b)
-	return a and b and math.min(a, b) or a or b
+return a and b and math.min(a, b) or a or b
 end
 end
 else
 if length < 8 then
 if name == 'add_tag' then
 function lib.add_tag(jid, tag)
-	if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-		try('zincrby', prefix .. 'tags', 1, tag)
-	end
+if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+	try('zincrby', prefix .. 'tags', 1, tag)
+end
 end
 elseif name == 'between' then
 function lib.between(text, first, last)
-	if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
-		return string.sub(text, #first + 1, -#last - 1)
-	end
+if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
+	return string.sub(text, #first + 1, -#last - 1)
+end
 end
 elseif name == 'has_any' then
 function lib.has_any(text, letters)
-	return string.find(text, '^%a*[' .. letters .. ']') ~= nil
+return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
 elseif name == 'is_over' then
 function lib.is_over(jid, stored, state)
-	if not lib.has_lifetime(stored) then
-		return false
-	end
-	if not var.met_lives[stored] then
-		local _, values = lib.split_options(stored)
-		var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
-	end
-	local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
-	return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+if not lib.has_lifetime(stored) then
+	return false
+end
+if not var.met_lives[stored] then
+	local _, values = lib.split_options(stored)
+	var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+end
+local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
+return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 elseif name == 'job_key' then
 function lib.job_key(jid)
-	return prefix .. 'j:' .. jid
+return prefix .. 'j:' .. jid
 end
 elseif name == 'kept_by' then
 function lib.kept_by(name, jid)
-	local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
-	local claim = lib.claim_of(stored)
-	local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
-	if holds and not lib.is_over(jid, stored, state) then
-		return jid, state, claim
-	end
-	return nil, state, stored
+local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
+local claim = lib.claim_of(stored)
+local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
+if holds and not lib.is_over(jid, stored, state) then
+	return jid, state, claim
+end
+return nil, state, stored
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-	if not text then
-		return {}
-	end
-	local ok, list = pcall(cjson.decode, text)
-	if ok and type(list) == 'table' then
-		return list
-	end
+if not text then
 	return {}
+end
+local ok, list = pcall(cjson.decode, text)
+if ok and type(list) == 'table' then
+	return list
+end
+return {}
 end
 end
 else
 if name == 'claim_of' then
 function lib.claim_of(text)
-	local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
-	if key then
-		return {k = key}
-	end
-	local _, values = lib.split_options(text)
-	local claim = values.u
-	if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-		return claim
-	end
+local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+if key then
+	return {k = key}
+end
+local _, values = lib.split_options(text)
+local claim = values.u
+if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+	return claim
+end
 end
 elseif name == 'diagnose' then
 function lib.diagnose(kind, key, member, details, repair, ...)
-	local written = {...}
-	for i = 1, #written, 2 do
-		repair = lib.fits(written[i], written[i + 1]) and repair
-	end
-	if var.to_repair == '' or var.to_repair == kind and repair then
-		var.problems[#var.problems + 1] = {kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0'}
-	end
-	if var.to_repair == kind and repair then
-		repair()
-	end
+local written = {...}
+for i = 1, #written, 2 do
+	repair = lib.fits(written[i], written[i + 1]) and repair
+end
+if var.to_repair == '' or var.to_repair == kind and repair then
+	var.problems[#var.problems + 1] = {kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0'}
+end
+if var.to_repair == kind and repair then
+	repair()
+end
 end
 elseif name == 'group_in' then
 function lib.group_in(key)
-	return lib.between(key, lib.group_key(''), '')
+return lib.between(key, lib.group_key(''), '')
 end
 elseif name == 'idle_key' then
 function lib.idle_key()
-	return prefix .. 'x:idle'
+return prefix .. 'x:idle'
 end
 elseif name == 'in_grace' then
 function lib.in_grace(grace, expires, ends)
-	return tonumber(grace) == 1 and ends ~= lib.finite(expires)
+return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 end
 elseif name == 'is_there' then
 function lib.is_there(key)
-	return call('exists', key) == 1
+return call('exists', key) == 1
 end
 elseif name == 'limit_of' then
 function lib.limit_of(job)
-	return lib.parked_by(job.state, job.time, job['x:parked'])
+return lib.parked_by(job.state, job.time, job['x:parked'])
 end
 elseif name == 'place_of' then
 function lib.place_of(job)
-	if var.PARTS[job.state] then
-		return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
-	elseif job.state == 'complete' then
-		return prefix .. 'completed'
-	elseif job.state == 'failed' then
-		local group = lib.list_of(job.failure).group
-		return type(group) == 'string' and lib.group_key(group) or nil
-	end
+if var.PARTS[job.state] then
+	return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
+elseif job.state == 'complete' then
+	return prefix .. 'completed'
+elseif job.state == 'failed' then
+	local group = lib.list_of(job.failure).group
+	return type(group) == 'string' and lib.group_key(group) or nil
+end
 end
 elseif name == 'rest_key' then
 function lib.rest_key(jid)
-	return prefix .. 'x:rest:' .. jid
+return prefix .. 'x:rest:' .. jid
 end
 elseif name == 'score_at' then
 function lib.score_at(key, member)
-	local score = try('zscore', key, member)
-	return type(score) == 'string' and tonumber(score) or nil
+local score = try('zscore', key, member)
+return type(score) == 'string' and tonumber(score) or nil
 end
 elseif name == 'slot_end' then
 function lib.slot_end(ends)
-	return string.format('%.0f', math.ceil(ends))
+return string.format('%.0f', math.ceil(ends))
 end
 elseif name == 'state_of' then
 function lib.state_of(jid)
-	local state = try('hget', lib.job_key(jid), 'state')
-	return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
+local state = try('hget', lib.job_key(jid), 'state')
+return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
 end
 elseif name == 'take_out' then
 function lib.take_out(key, member)
-	local group = lib.group_in(key)
-	if not group then
-		call('zrem', key, member)
-		return
-	end
-	call('lrem', key, 0, member)
-	if not lib.is_there(key) then
-		call('srem', prefix .. 'failures', group)
-	end
+local group = lib.group_in(key)
+if not group then
+	call('zrem', key, member)
+	return
+end
+call('lrem', key, 0, member)
+if not lib.is_there(key) then
+	call('srem', prefix .. 'failures', group)
+end
 end
 elseif name == 'undepend' then
 function lib.undepend(jid, other)
-	try('srem', lib.job_key(other) .. '-dependents', jid)
-	try('srem', lib.job_key(jid) .. '-dependencies', other)
+try('srem', lib.job_key(other) .. '-dependents', jid)
+try('srem', lib.job_key(jid) .. '-dependencies', other)
 end
 end
 end
@@ -258,200 +258,200 @@ if length < 12 then
 if length < 10 then
 if name == 'fields_of' then
 function lib.fields_of(jid)
-	local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
-	local job, any = {id = jid}, false
-	for i = 1, values.err and 0 or #var.FIELDS do
-		if values[i] then
-			job[var.FIELDS[i]], any = values[i], true
-		end
+local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
+local job, any = {id = jid}, false
+for i = 1, values.err and 0 or #var.FIELDS do
+	if values[i] then
+		job[var.FIELDS[i]], any = values[i], true
 	end
-	return (any or lib.is_there(lib.job_key(jid))) and job or nil
+end
+return (any or lib.is_there(lib.job_key(jid))) and job or nil
 end
 elseif name == 'group_key' then
 function lib.group_key(group)
-	return prefix .. 'f:' .. group
+return prefix .. 'f:' .. group
 end
 elseif name == 'holder_of' then
 function lib.holder_of(name)
-	local ends, jid = lib.stored_claim(name)
-	if not jid then
-		return
-	elseif ends ~= '0' then
-		return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
-	end
-	local holder, state, claim = lib.kept_by(name, jid)
-	if holder then
-		return holder, state, claim
-	end
-	return lib.kept_before(name, claim)
+local ends, jid = lib.stored_claim(name)
+if not jid then
+	return
+elseif ends ~= '0' then
+	return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
+end
+local holder, state, claim = lib.kept_by(name, jid)
+if holder then
+	return holder, state, claim
+end
+return lib.kept_before(name, claim)
 end
 elseif name == 'is_graced' then
 function lib.is_graced(job)
-	local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
-	return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
+local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
+return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
 end
 elseif name == 'limit_key' then
 function lib.limit_key(name, part)
-	return prefix .. 'x:limit:' .. name .. ':' .. part
+return prefix .. 'x:limit:' .. name .. ':' .. part
 end
 elseif name == 'limits_of' then
 function lib.limits_of(text)
-	local _, values = lib.split_options(text)
-	local listed = values.c
-	if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-		return listed
+local _, values = lib.split_options(text)
+local listed = values.c
+if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+	return listed
+end
+local found, seen = {}, {}
+for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+	if type(name) == 'string' and not seen[name] and #found < 8 then
+		seen[name], found[#found + 1] = true, name
 	end
-	local found, seen = {}, {}
-	for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-		if type(name) == 'string' and not seen[name] and #found < 8 then
-			seen[name], found[#found + 1] = true, name
-		end
-	end
-	return found
+end
+return found
 end
 elseif name == 'parked_by' then
 function lib.parked_by(state, time, parked)
-	local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-	return state == 'scheduled' and since == (time or '') and name or nil
+local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+return state == 'scheduled' and since == (time or '') and name or nil
 end
 elseif name == 'queue_key' then
 function lib.queue_key(queue, part)
-	return prefix .. 'q:' .. queue .. '-' .. part
+return prefix .. 'q:' .. queue .. '-' .. part
 end
 elseif name == 'recur_key' then
 function lib.recur_key(jid)
-	return prefix .. 'r:' .. jid
+return prefix .. 'r:' .. jid
 end
 elseif name == 'retention' then
 function lib.retention(seconds, count)
-	return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
+return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 end
 end
 else
 if length < 11 then
 if name == 'before_key' then
 function lib.before_key(name)
-	return prefix .. 'x:before:' .. name
+return prefix .. 'x:before:' .. name
 end
 elseif name == 'has_option' then
 function lib.has_option(text, letter)
-	return string.find(text, '^%a*' .. letter) ~= nil
+return string.find(text, '^%a*' .. letter) ~= nil
 end
 elseif name == 'listed_key' then
 function lib.listed_key(name)
-	return prefix .. 'x:listed:' .. name
+return prefix .. 'x:listed:' .. name
 end
 elseif name == 'place_type' then
 function lib.place_type(state)
-	return state == 'failed' and 'list' or 'zset'
+return state == 'failed' and 'list' or 'zset'
 end
 elseif name == 'read_limit' then
 function lib.read_limit(name, most)
-	local family = string.match(name, '^([^/]+)/.') or name
-	local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-	local max, rate, per = lib.parse_limit(own or general)
-	local hold = lib.finite(held_until, 0)
-	local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
-	if max > 0 then
-		limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-	end
-	return limit
+local family = string.match(name, '^([^/]+)/.') or name
+local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+local max, rate, per = lib.parse_limit(own or general)
+local hold = lib.finite(held_until, 0)
+local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+if max > 0 then
+	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+end
+return limit
 end
 elseif name == 'remove_tag' then
 function lib.remove_tag(jid, tag)
-	if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-		if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-			call('zrem', prefix .. 'tags', tag)
-		end
+if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tag)
 	end
+end
 end
 elseif name == 'unique_key' then
 function lib.unique_key(name)
-	return prefix .. 'x:unique:' .. name
+return prefix .. 'x:unique:' .. name
 end
 elseif name == 'work_score' then
 function lib.work_score(at, priority)
-	return lib.finite(priority, 0) - at / 10000000000
+return lib.finite(priority, 0) - at / 10000000000
 end
 elseif name == 'worker_key' then
 function lib.worker_key(worker)
-	return prefix .. 'w:' .. worker .. ':jobs'
+return prefix .. 'w:' .. worker .. ':jobs'
 end
 end
 else
 if name == 'end_of_life' then
 function lib.end_of_life(jid, stored, state, since)
-	local _, values = lib.split_options(stored)
-	local ends = lib.end_in_state(values, state, since)
-	if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-		values.s, values.t = nil, nil
-		ends = lib.end_in_state(values, state, since)
-	end
-	return ends
+local _, values = lib.split_options(stored)
+local ends = lib.end_in_state(values, state, since)
+if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+	values.s, values.t = nil, nil
+	ends = lib.end_in_state(values, state, since)
+end
+return ends
 end
 elseif name == 'history_cap' then
 function lib.history_cap(text)
-	return lib.finite(text, 100)
+return lib.finite(text, 100)
 end
 elseif name == 'is_last_put' then
 function lib.is_last_put(jid, at)
-	local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-	for i = #entries, 1, -1 do
-		local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-		if when then
-			return tonumber(when) <= lib.finite(at, 0)
-		end
+local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+for i = #entries, 1, -1 do
+	local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+	if when then
+		return tonumber(when) <= lib.finite(at, 0)
 	end
-	return true
+end
+return true
 end
 elseif name == 'is_possible' then
 function lib.is_possible(time)
-	return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
+return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
 end
 elseif name == 'kept_before' then
 function lib.kept_before(name, stored)
-	local claim = lib.claim_of(stored)
-	local other
-	if claim and claim.k == name then
-		other = claim.a
-	else
-		other = try('get', lib.before_key(name))
-	end
-	if type(other) == 'string' then
-		local jid, state, theirs = lib.kept_by(name, other)
-		return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-	end
+local claim = lib.claim_of(stored)
+local other
+if claim and claim.k == name then
+	other = claim.a
+else
+	other = try('get', lib.before_key(name))
+end
+if type(other) == 'string' then
+	local jid, state, theirs = lib.kept_by(name, other)
+	return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+end
 end
 elseif name == 'parse_limit' then
 function lib.parse_limit(text)
-	local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-	max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-	return max, per > 0 and rate or 0, per
+local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+return max, per > 0 and rate or 0, per
 end
 elseif name == 'usual_score' then
 function lib.usual_score(job)
-	if job.state == 'waiting' or job.state == 'stalled' then
-		return lib.waiting_score(job)
-	elseif job.state == 'running' then
-		local ends = lib.finite(job.expires)
-		return lib.exact(lib.is_possible_end(ends) and ends or now)
-	elseif job.state == 'complete' or job.state == 'depends' then
-		return lib.exact(lib.finite(job.time, now))
-	elseif lib.limit_of(job) then
-		return stamp
-	end
+if job.state == 'waiting' or job.state == 'stalled' then
+	return lib.waiting_score(job)
+elseif job.state == 'running' then
+	local ends = lib.finite(job.expires)
+	return lib.exact(lib.is_possible_end(ends) and ends or now)
+elseif job.state == 'complete' or job.state == 'depends' then
+	return lib.exact(lib.finite(job.time, now))
+elseif lib.limit_of(job) then
+	return stamp
+end
 end
 elseif name == 'write_claim' then
 function lib.write_claim(jid, claim)
-	local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-	if claim.m == 'for' and seconds then
-		call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-	else
-		call('set', key, '0 ' .. jid)
-	end
-	if claim.a then
-		call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
-	end
+local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+if claim.m == 'for' and seconds then
+	call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+else
+	call('set', key, '0 ' .. jid)
+end
+if claim.a then
+	call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+end
 end
 end
 end
@@ -460,80 +460,80 @@ else
 if length < 13 then
 if name == 'end_in_state' then
 function lib.end_in_state(values, state, since)
-	local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-	if state == 'complete' then
-		return lib.sooner(gone, done and since + done)
-	elseif state == 'failed' and failed then
-		return failed >= 0 and since + failed or nil
-	elseif state ~= 'failed' and state ~= 'running' then
-		return lib.sooner(gone, lib.finite(values.s))
-	end
-	return gone
+local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+if state == 'complete' then
+	return lib.sooner(gone, done and since + done)
+elseif state == 'failed' and failed then
+	return failed >= 0 and since + failed or nil
+elseif state ~= 'failed' and state ~= 'running' then
+	return lib.sooner(gone, lib.finite(values.s))
+end
+return gone
 end
 elseif name == 'has_lifetime' then
 function lib.has_lifetime(text)
-	return lib.has_any(text, 'stkK')
+return lib.has_any(text, 'stkK')
 end
 elseif name == 'put_in_place' then
 function lib.put_in_place(job)
-	local place = lib.place_of(job)
-	if job.state == 'failed' then
-		call('lpush', place, job.id)
-		call('sadd', prefix .. 'failures', lib.group_in(place))
-	else
-		call('zadd', place, lib.usual_score(job), job.id)
-	end
+local place = lib.place_of(job)
+if job.state == 'failed' then
+	call('lpush', place, job.id)
+	call('sadd', prefix .. 'failures', lib.group_in(place))
+else
+	call('zadd', place, lib.usual_score(job), job.id)
+end
 end
 elseif name == 'read_failing' then
 function lib.read_failing()
-	local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-	return lib.history_cap(cap), lib.retention(seconds, count)
+local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+return lib.history_cap(cap), lib.retention(seconds, count)
 end
 elseif name == 'registration' then
 function lib.registration(worker)
-	local text = try('get', lib.registry_key(worker))
-	local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-	if seen then
-		return text, seen <= now - 150
-	end
+local text = try('get', lib.registry_key(worker))
+local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+if seen then
+	return text, seen <= now - 150
+end
 end
 elseif name == 'registry_key' then
 function lib.registry_key(worker)
-	return prefix .. 'x:worker:' .. worker
+return prefix .. 'x:worker:' .. worker
 end
 elseif name == 'schedule_key' then
 function lib.schedule_key(id)
-	return prefix .. 'x:schedule:' .. id
+return prefix .. 'x:schedule:' .. id
 end
 elseif name == 'stored_claim' then
 function lib.stored_claim(name)
-	local text = try('get', lib.unique_key(name))
-	return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+local text = try('get', lib.unique_key(name))
+return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 end
 else
 if length < 15 then
 if name == 'split_options' then
 function lib.split_options(text)
-	local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-	local ok, values = pcall(cjson.decode, body or '')
-	if ok and type(values) == 'table' then
-		return letters, values
-	end
-	return '', {}
+local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+local ok, values = pcall(cjson.decode, body or '')
+if ok and type(values) == 'table' then
+	return letters, values
+end
+return '', {}
 end
 elseif name == 'waiting_score' then
 function lib.waiting_score(job)
-	if job.state == 'stalled' then
-		return '+inf'
-	end
-	return lib.exact(lib.work_score(lib.finite(job.time, now), job.priority))
+if job.state == 'stalled' then
+	return '+inf'
+end
+return lib.exact(lib.work_score(lib.finite(job.time, now), job.priority))
 end
 end
 else
 if name == 'is_possible_end' then
 function lib.is_possible_end(time)
-	return lib.is_possible(time) and time <= now + 1e9
+return lib.is_possible(time) and time <= now + 1e9
 end
 end
 end
@@ -554,166 +554,166 @@ if command == 'job' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, met_lives = {}, none = {}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function end_of(job)
-	local _, values = lib.split_options(job['x:o'])
-	if (values.s or values.t) and not lib.is_last_put(job.id, values.put) then
-		values.s, values.t = nil, nil
-	end
-	local since = job.state == 'failed' and lib.list_of(job.failure).when or job.time
-	return lib.end_in_state(values, job.state, lib.finite(since, now))
+local _, values = lib.split_options(job['x:o'])
+if (values.s or values.t) and not lib.is_last_put(job.id, values.put) then
+	values.s, values.t = nil, nil
+end
+local since = job.state == 'failed' and lib.list_of(job.failure).when or job.time
+return lib.end_in_state(values, job.state, lib.finite(since, now))
 end
 local function check_place(job, key, member)
-	local place = lib.place_of(job)
-	local queue = job.queue or ''
-	if not place or job.state == 'failed' and queue == '' and var.to_repair == '' and member == '' then
-		lib.diagnose('incomplete', key, '', 'state "' .. (job.state or '') .. '" in queue "' .. queue .. '"', false)
-		return false
-	elseif job.state == 'failed' and var.to_repair == '' and member == '' then
-		lib.diagnose('?failed', key, string.sub(place, #prefix + 1), '', false)
-	elseif not lib.is_at(place, job.id) then
-		lib.diagnose('lost', key, member, place, (job.state == 'failed' or lib.usual_score(job)) and function()
-			lib.put_in_place(job)
-		end, place, lib.place_type(job.state))
-	end
-	return true
+local place = lib.place_of(job)
+local queue = job.queue or ''
+if not place or job.state == 'failed' and queue == '' and var.to_repair == '' and member == '' then
+	lib.diagnose('incomplete', key, '', 'state "' .. (job.state or '') .. '" in queue "' .. queue .. '"', false)
+	return false
+elseif job.state == 'failed' and var.to_repair == '' and member == '' then
+	lib.diagnose('?failed', key, string.sub(place, #prefix + 1), '', false)
+elseif not lib.is_at(place, job.id) then
+	lib.diagnose('lost', key, member, place, (job.state == 'failed' or lib.usual_score(job)) and function()
+		lib.put_in_place(job)
+	end, place, lib.place_type(job.state))
+end
+return true
 end
 local function set_lock(job, ends)
-	call('zadd', lib.queue_key(job.queue, 'locks'), ends, job.id)
-	call('zadd', lib.worker_key(job.worker), ends, job.id)
-	call('hset', lib.job_key(job.id), 'expires', ends)
+call('zadd', lib.queue_key(job.queue, 'locks'), ends, job.id)
+call('zadd', lib.worker_key(job.worker), ends, job.id)
+call('hset', lib.job_key(job.id), 'expires', ends)
 end
 local function last_end(ends)
-	local last = 0
-	for _, at in pairs(ends) do
-		last = lib.is_possible_end(at) and math.max(last, at) or last
-	end
-	return last > 0 and last or now
+local last = 0
+for _, at in pairs(ends) do
+	last = lib.is_possible_end(at) and math.max(last, at) or last
+end
+return last > 0 and last or now
 end
 local function differs(ends, last)
-	return ends and math.abs(last - ends) > 1
+return ends and math.abs(last - ends) > 1
 end
 local function check_lock(job, key)
-	local worker = job.worker or ''
-	if worker == '' then
-		lib.diagnose('no_worker', key, '', '', false)
-		return
-	elseif lib.is_graced(job) then
-		return
-	end
-	local locks, jobs = lib.queue_key(job.queue, 'locks'), lib.worker_key(worker)
-	local held, listed = lib.score_at(locks, job.id), lib.score_at(jobs, job.id)
-	local expires = lib.finite(job.expires, 0)
-	local last = last_end({held, expires, listed})
-	if differs(held, last) or differs(expires, last) or differs(listed, last) then
-		lib.diagnose('lock_differs', key, '', '', function()
-			set_lock(job, string.format('%.6f', last))
-		end, locks, 'zset', jobs, 'zset')
-	elseif held and not listed and lib.score_at(prefix .. 'workers', worker) then
-		lib.diagnose('lock_unlisted', key, '', worker, function()
-			call('zadd', jobs, lib.exact(held), job.id)
-		end, jobs, 'zset')
-	end
+local worker = job.worker or ''
+if worker == '' then
+	lib.diagnose('no_worker', key, '', '', false)
+	return
+elseif lib.is_graced(job) then
+	return
+end
+local locks, jobs = lib.queue_key(job.queue, 'locks'), lib.worker_key(worker)
+local held, listed = lib.score_at(locks, job.id), lib.score_at(jobs, job.id)
+local expires = lib.finite(job.expires, 0)
+local last = last_end({held, expires, listed})
+if differs(held, last) or differs(expires, last) or differs(listed, last) then
+	lib.diagnose('lock_differs', key, '', '', function()
+		set_lock(job, string.format('%.6f', last))
+	end, locks, 'zset', jobs, 'zset')
+elseif held and not listed and lib.score_at(prefix .. 'workers', worker) then
+	lib.diagnose('lock_unlisted', key, '', worker, function()
+		call('zadd', jobs, lib.exact(held), job.id)
+	end, jobs, 'zset')
+end
 end
 local function check_tags(job, key)
-	if not job.tags or #job.tags <= 2 then
-		return
+if not job.tags or #job.tags <= 2 then
+	return
+end
+local lacking, written = {}, {prefix .. 'tags', 'zset'}
+for _, tag in ipairs(lib.list_of(job.tags)) do
+	tag = tostring(tag)
+	if not lib.score_at(prefix .. 't:' .. tag, job.id) then
+		lacking[#lacking + 1] = tag
+		written[#written + 1], written[#written + 2] = prefix .. 't:' .. tag, 'zset'
 	end
-	local lacking, written = {}, {prefix .. 'tags', 'zset'}
-	for _, tag in ipairs(lib.list_of(job.tags)) do
-		tag = tostring(tag)
-		if not lib.score_at(prefix .. 't:' .. tag, job.id) then
-			lacking[#lacking + 1] = tag
-			written[#written + 1], written[#written + 2] = prefix .. 't:' .. tag, 'zset'
+end
+if #lacking > 0 then
+	lib.diagnose('tag_lacking', key, '', table.concat(lacking, ', '), function()
+		for i = 1, #lacking do
+			lib.add_tag(job.id, lacking[i])
 		end
-	end
-	if #lacking > 0 then
-		lib.diagnose('tag_lacking', key, '', table.concat(lacking, ', '), function()
-			for i = 1, #lacking do
-				lib.add_tag(job.id, lacking[i])
-			end
-		end, unpack(written))
-	end
+	end, unpack(written))
+end
 end
 local function check_deadline(job, key)
-	local ends, noted = end_of(job), lib.score_at(prefix .. 'x:until', job.id)
-	if ends and not (noted and noted <= math.max(ends, now) + 60 + 1) then
-		lib.diagnose('deadline_lacking', key, '', lib.exact(ends), function()
-			call('zadd', prefix .. 'x:until', lib.exact(ends), job.id)
-		end, prefix .. 'x:until', 'zset')
-	end
+local ends, noted = end_of(job), lib.score_at(prefix .. 'x:until', job.id)
+if ends and not (noted and noted <= math.max(ends, now) + 60 + 1) then
+	lib.diagnose('deadline_lacking', key, '', lib.exact(ends), function()
+		call('zadd', prefix .. 'x:until', lib.exact(ends), job.id)
+	end, prefix .. 'x:until', 'zset')
+end
 end
 local function check_claim(job, key)
-	local claim = lib.claim_of(job['x:o'])
-	if claim and claim.m ~= 'for' and lib.kept_by(claim.k, job.id) and not lib.holder_of(claim.k) then
-		lib.diagnose('claim_lacking', key, '', claim.k, function()
-			lib.write_claim(job.id, claim)
-		end, lib.unique_key(claim.k), 'string')
-	end
+local claim = lib.claim_of(job['x:o'])
+if claim and claim.m ~= 'for' and lib.kept_by(claim.k, job.id) and not lib.holder_of(claim.k) then
+	lib.diagnose('claim_lacking', key, '', claim.k, function()
+		lib.write_claim(job.id, claim)
+	end, lib.unique_key(claim.k), 'string')
+end
 end
 local function check_slots(job, key)
-	for _, name in ipairs(job.state == 'running' and lib.limits_of(job['x:o']) or var.none) do
-		local held = lib.limit_key(name, 'held')
-		if lib.read_limit(name, 1).max > 0 and not lib.score_at(held, job.id) then
-			lib.diagnose('slot_lacking', key, '', name, function()
-				call('zadd', held, lib.slot_end(lib.finite(job.expires, now)), job.id)
-			end, held, 'zset')
-		end
+for _, name in ipairs(job.state == 'running' and lib.limits_of(job['x:o']) or var.none) do
+	local held = lib.limit_key(name, 'held')
+	if lib.read_limit(name, 1).max > 0 and not lib.score_at(held, job.id) then
+		lib.diagnose('slot_lacking', key, '', name, function()
+			call('zadd', held, lib.slot_end(lib.finite(job.expires, now)), job.id)
+		end, held, 'zset')
 	end
+end
 end
 local function check_parked(job, key)
-	local limit = lib.limit_of(job)
-	local wait = limit and lib.limit_key(limit, 'wait')
-	if limit and not lib.score_at(wait, job.id) then
-		lib.diagnose('parked_lacking', key, '', limit, function()
-			call('zadd', wait, lib.waiting_score(job), job.id)
-		end, wait, 'zset')
-	end
+local limit = lib.limit_of(job)
+local wait = limit and lib.limit_key(limit, 'wait')
+if limit and not lib.score_at(wait, job.id) then
+	lib.diagnose('parked_lacking', key, '', limit, function()
+		call('zadd', wait, lib.waiting_score(job), job.id)
+	end, wait, 'zset')
+end
 end
 local function check_options(job, key)
-	if lib.split_options(job['x:o']) == '' then
-		lib.diagnose('options_damaged', key, '', string.sub(job['x:o'], 1, 100), false)
-		return
-	end
-	if lib.has_lifetime(job['x:o']) then
-		check_deadline(job, key)
-	end
-	check_claim(job, key)
-	check_slots(job, key)
-	check_parked(job, key)
+if lib.split_options(job['x:o']) == '' then
+	lib.diagnose('options_damaged', key, '', string.sub(job['x:o'], 1, 100), false)
+	return
+end
+if lib.has_lifetime(job['x:o']) then
+	check_deadline(job, key)
+end
+check_claim(job, key)
+check_slots(job, key)
+check_parked(job, key)
 end
 local function check_fields(job, key)
-	if not job.klass then
-		lib.diagnose('incomplete', key, '', 'no klass', false)
-	end
-	for _, field in ipairs({'priority', 'retries', 'remaining'}) do
-		if not lib.finite(job[field]) then
-			lib.diagnose('incomplete', key, '', 'the ' .. field .. ' "' .. (job[field] or '') .. '"', false)
-		end
+if not job.klass then
+	lib.diagnose('incomplete', key, '', 'no klass', false)
+end
+for _, field in ipairs({'priority', 'retries', 'remaining'}) do
+	if not lib.finite(job[field]) then
+		lib.diagnose('incomplete', key, '', 'the ' .. field .. ' "' .. (job[field] or '') .. '"', false)
 	end
 end
+end
 return lib.each(function(name, member, key)
-	local job = lib.fields_of(string.sub(name, 3))
-	if not job or not check_place(job, key, member) or member ~= '' then
-		return
-	end
-	if job.jid ~= job.id then
-		lib.diagnose('incomplete', key, '', 'the jid "' .. (job.jid or '') .. '"', false)
-	else
-		check_fields(job, key)
-	end
-	if not job.history and not lib.is_there(key .. '-history') then
-		lib.diagnose('no_history', key, '', '', false)
-	end
-	if job.state == 'running' then
-		check_lock(job, key)
-	elseif job.state == 'depends' and not lib.is_there(key .. '-dependencies') then
-		lib.diagnose('waits_for_nothing', key, '', '', function()
-			lib.go_on(job)
-		end, lib.queue_key(job.queue, 'work'), 'zset')
-	end
-	check_tags(job, key)
-	if job['x:o'] then
-		check_options(job, key)
-	end
+local job = lib.fields_of(string.sub(name, 3))
+if not job or not check_place(job, key, member) or member ~= '' then
+	return
+end
+if job.jid ~= job.id then
+	lib.diagnose('incomplete', key, '', 'the jid "' .. (job.jid or '') .. '"', false)
+else
+	check_fields(job, key)
+end
+if not job.history and not lib.is_there(key .. '-history') then
+	lib.diagnose('no_history', key, '', '', false)
+end
+if job.state == 'running' then
+	check_lock(job, key)
+elseif job.state == 'depends' and not lib.is_there(key .. '-dependencies') then
+	lib.diagnose('waits_for_nothing', key, '', '', function()
+		lib.go_on(job)
+	end, lib.queue_key(job.queue, 'work'), 'zset')
+end
+check_tags(job, key)
+if job['x:o'] then
+	check_options(job, key)
+end
 end)
 end
 else
@@ -721,44 +721,44 @@ if command == 'tags' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function check_counter(tag)
-	local count = try('zcard', prefix .. 't:' .. tag)
-	local told = lib.score_at(prefix .. 'tags', tag)
-	if type(count) == 'number' and count ~= (told or 0) then
-		local details = (told or 'no') .. ' instead of ' .. count
-		lib.diagnose('tag_count', prefix .. 'tags', tag, details, function()
-			if count > 0 then
-				call('zadd', prefix .. 'tags', count, tag)
-			else
-				call('zrem', prefix .. 'tags', tag)
-			end
-		end, prefix .. 'tags', 'zset')
-	end
+local count = try('zcard', prefix .. 't:' .. tag)
+local told = lib.score_at(prefix .. 'tags', tag)
+if type(count) == 'number' and count ~= (told or 0) then
+	local details = (told or 'no') .. ' instead of ' .. count
+	lib.diagnose('tag_count', prefix .. 'tags', tag, details, function()
+		if count > 0 then
+			call('zadd', prefix .. 'tags', count, tag)
+		else
+			call('zrem', prefix .. 'tags', tag)
+		end
+	end, prefix .. 'tags', 'zset')
+end
 end
 local function has_tag(job, tag)
-	for _, its in ipairs(lib.list_of(job.tags)) do
-		if tostring(its) == tag then
-			return true
-		end
+for _, its in ipairs(lib.list_of(job.tags)) do
+	if tostring(its) == tag then
+		return true
 	end
 end
+end
 return lib.each(function(name, member, key)
-	local tag = string.sub(name, 3)
-	if name == 'tags' then
-		check_counter(member)
-		return
-	elseif member == '' then
-		if not lib.score_at(prefix .. 'tags', tag) then
-			check_counter(tag)
-		end
-		return
+local tag = string.sub(name, 3)
+if name == 'tags' then
+	check_counter(member)
+	return
+elseif member == '' then
+	if not lib.score_at(prefix .. 'tags', tag) then
+		check_counter(tag)
 	end
-	local job = lib.fields_of(member)
-	if job and has_tag(job, tag) or not lib.score_at(key, member) then
-		return
-	end
-	lib.diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
-		lib.remove_tag(member, tag)
-	end)
+	return
+end
+local job = lib.fields_of(member)
+if job and has_tag(job, tag) or not lib.score_at(key, member) then
+	return
+end
+lib.diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
+	lib.remove_tag(member, tag)
+end)
 end)
 end
 end
@@ -768,246 +768,246 @@ if command == 'notes' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function change(operation, key, ...)
-	local args = {...}
-	return function()
-		call(operation, key, unpack(args))
-	end
+local args = {...}
+return function()
+	call(operation, key, unpack(args))
+end
 end
 local function holds(jid, name)
-	local job = lib.fields_of(jid)
-	local claim = job and lib.claim_of(job['x:o'])
-	return claim and claim.k == name and job.state ~= 'complete' and job.state ~= 'failed'
+local job = lib.fields_of(jid)
+local claim = job and lib.claim_of(job['x:o'])
+return claim and claim.k == name and job.state ~= 'complete' and job.state ~= 'failed'
 end
 local function check_claim(key, name)
-	local text = try('get', key)
-	if type(text) ~= 'string' then
-		return
-	end
-	local ends, jid = string.match(text, '^(%S+) (.+)$')
-	local other = try('get', lib.before_key(name))
-	local held = jid and holds(jid, name) or type(other) == 'string' and holds(other, name)
-	local fine = jid and (ends == '0' and held or ends ~= '0' and lib.finite(ends, 0) > now and call('pttl', key) > 0)
-	if not fine then
-		lib.diagnose('claim_left', key, '', jid or '', function()
-			call('del', key)
-		end)
-	end
+local text = try('get', key)
+if type(text) ~= 'string' then
+	return
+end
+local ends, jid = string.match(text, '^(%S+) (.+)$')
+local other = try('get', lib.before_key(name))
+local held = jid and holds(jid, name) or type(other) == 'string' and holds(other, name)
+local fine = jid and (ends == '0' and held or ends ~= '0' and lib.finite(ends, 0) > now and call('pttl', key) > 0)
+if not fine then
+	lib.diagnose('claim_left', key, '', jid or '', function()
+		call('del', key)
+	end)
+end
 end
 local function check_recurs(key, jid)
-	local job = try('hmget', key, 'queue', 'interval', 'klass', 'backlog')
-	local queue, interval = job[1], lib.finite(job[2], 0)
-	if not lib.is_there(key) then
-		return
-	elseif not queue or interval <= 0 or interval > 1e12 then
-		lib.diagnose('incomplete', key, '', 'queue "' .. (queue or '') .. '", interval ' .. interval, false)
-	elseif not job[3] or lib.finite(job[4], 0) < 0 then
-		lib.diagnose('incomplete', key, '', job[3] and 'backlog ' .. job[4] or 'no klass', false)
-	elseif not lib.score_at(lib.queue_key(queue, 'recur'), jid) then
-		lib.diagnose('lost', key, '', lib.queue_key(queue, 'recur'), function()
-			call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + interval), jid)
-		end, lib.queue_key(queue, 'recur'), 'zset')
-	end
+local job = try('hmget', key, 'queue', 'interval', 'klass', 'backlog')
+local queue, interval = job[1], lib.finite(job[2], 0)
+if not lib.is_there(key) then
+	return
+elseif not queue or interval <= 0 or interval > 1e12 then
+	lib.diagnose('incomplete', key, '', 'queue "' .. (queue or '') .. '", interval ' .. interval, false)
+elseif not job[3] or lib.finite(job[4], 0) < 0 then
+	lib.diagnose('incomplete', key, '', job[3] and 'backlog ' .. job[4] or 'no klass', false)
+elseif not lib.score_at(lib.queue_key(queue, 'recur'), jid) then
+	lib.diagnose('lost', key, '', lib.queue_key(queue, 'recur'), function()
+		call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + interval), jid)
+	end, lib.queue_key(queue, 'recur'), 'zset')
+end
 end
 local function check_history(key, name)
-	if lib.is_there(key) and not lib.is_there(lib.job_key(string.sub(name, 1, -#'-history' - 1))) then
-		lib.diagnose('orphan', key, '', '', function()
-			call('del', key)
-		end)
-	end
+if lib.is_there(key) and not lib.is_there(lib.job_key(string.sub(name, 1, -#'-history' - 1))) then
+	lib.diagnose('orphan', key, '', '', function()
+		call('del', key)
+	end)
+end
 end
 local function is_unkept(job)
-	return job.state == 'failed' and not lib.has_option(job['x:o'] or '', 'K') and not lib.is_there(lib.job_key(job.id) .. '-dependents')
+return job.state == 'failed' and not lib.has_option(job['x:o'] or '', 'K') and not lib.is_there(lib.job_key(job.id) .. '-dependents')
 end
 local function check_failures(key)
-	local _, keep = lib.read_failing()
-	if not keep then
+local _, keep = lib.read_failing()
+if not keep then
+	return
+end
+local last = try('lrange', key, -10, -1)
+local is_long = keep.count >= 0 and lib.finite(try('llen', key), 0) > keep.count
+for i = #last, 1, -1 do
+	local job = lib.fields_of(last[i]) or {}
+	local at = lib.finite(lib.list_of(job.failure).when, now)
+	if (is_long or keep.seconds >= 0 and at + 1 <= now - keep.seconds) and is_unkept(job) then
+		lib.diagnose('failed_unkept', key, '', '', false)
 		return
 	end
-	local last = try('lrange', key, -10, -1)
-	local is_long = keep.count >= 0 and lib.finite(try('llen', key), 0) > keep.count
-	for i = #last, 1, -1 do
-		local job = lib.fields_of(last[i]) or {}
-		local at = lib.finite(lib.list_of(job.failure).when, now)
-		if (is_long or keep.seconds >= 0 and at + 1 <= now - keep.seconds) and is_unkept(job) then
-			lib.diagnose('failed_unkept', key, '', '', false)
-			return
-		end
-	end
+end
 end
 local function was_due(key, jid, at)
-	local queue = lib.between(key, prefix .. 'q:', '-recur')
-	if queue then
-		return try('hget', lib.recur_key(jid), 'queue') == queue
-	end
-	local job = lib.fields_of(jid)
-	return job and lib.place_of(job) == key and (job.state ~= 'running' or lib.finite(job.expires, 0) <= at)
+local queue = lib.between(key, prefix .. 'q:', '-recur')
+if queue then
+	return try('hget', lib.recur_key(jid), 'queue') == queue
+end
+local job = lib.fields_of(jid)
+return job and lib.place_of(job) == key and (job.state ~= 'running' or lib.finite(job.expires, 0) <= at)
 end
 local function check_due(key)
-	local at = now - 60
-	local jids = try('zrangebyscore', key, 0, lib.exact(at), 'LIMIT', 0, 10)
-	for i = 1, #jids do
-		if was_due(key, jids[i], at) then
-			local due = call('zcount', key, 0, lib.exact(at))
-			local reason = string.sub(key, -6) == '-locks' and 'stalled' or 'overdue'
-			lib.diagnose(reason, key, '', due .. (due == 1 and ' job' or ' jobs'), false)
-			return
-		end
+local at = now - 60
+local jids = try('zrangebyscore', key, 0, lib.exact(at), 'LIMIT', 0, 10)
+for i = 1, #jids do
+	if was_due(key, jids[i], at) then
+		local due = call('zcount', key, 0, lib.exact(at))
+		local reason = string.sub(key, -6) == '-locks' and 'stalled' or 'overdue'
+		lib.diagnose(reason, key, '', due .. (due == 1 and ' job' or ' jobs'), false)
+		return
 	end
+end
 end
 local function check_listed(key, queue, part)
-	local queues = prefix .. 'queues'
-	if not lib.is_there(key) or lib.score_at(queues, queue) or lib.score_at(prefix .. 'x:queues', queue) then
+local queues = prefix .. 'queues'
+if not lib.is_there(key) or lib.score_at(queues, queue) or lib.score_at(prefix .. 'x:queues', queue) then
+	return
+end
+for _, other in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+	if other == part then
+		lib.diagnose('queue_unlisted', key, '', queue, change('zadd', queues, stamp, queue), queues, 'zset')
+		return
+	elseif lib.is_there(lib.queue_key(queue, other)) then
 		return
 	end
-	for _, other in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
-		if other == part then
-			lib.diagnose('queue_unlisted', key, '', queue, change('zadd', queues, stamp, queue), queues, 'zset')
-			return
-		elseif lib.is_there(lib.queue_key(queue, other)) then
-			return
-		end
-	end
+end
 end
 local function check_life(key, jid)
-	local job = lib.fields_of(jid) or {}
-	if not lib.has_lifetime(job['x:o'] or '') then
-		lib.diagnose('deadline_left', key, jid, '', change('zrem', key, jid))
-		return
-	end
-	local since = job.state == 'failed' and lib.list_of(job.failure).when or job.time
-	local ends = lib.end_of_life(jid, job['x:o'], job.state, lib.finite(since, now))
-	local stays = job.state == 'failed' and lib.is_there(lib.job_key(jid) .. '-dependents')
-	if ends and ends <= now - 60 and lib.score_at(key, jid) <= now and not stays then
-		lib.diagnose('expired_unswept', key, jid, job.state or 'in no state', false)
-	end
+local job = lib.fields_of(jid) or {}
+if not lib.has_lifetime(job['x:o'] or '') then
+	lib.diagnose('deadline_left', key, jid, '', change('zrem', key, jid))
+	return
+end
+local since = job.state == 'failed' and lib.list_of(job.failure).when or job.time
+local ends = lib.end_of_life(jid, job['x:o'], job.state, lib.finite(since, now))
+local stays = job.state == 'failed' and lib.is_there(lib.job_key(jid) .. '-dependents')
+if ends and ends <= now - 60 and lib.score_at(key, jid) <= now and not stays then
+	lib.diagnose('expired_unswept', key, jid, job.state or 'in no state', false)
+end
 end
 local keys = {j = check_history, r = check_recurs, f = function(key, group)
-	if lib.is_there(key) and not lib.is_in(prefix .. 'failures', group) then
-		lib.diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group), prefix .. 'failures', 'set')
-	end
-	check_failures(key)
+if lib.is_there(key) and not lib.is_in(prefix .. 'failures', group) then
+	lib.diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group), prefix .. 'failures', 'set')
+end
+check_failures(key)
 end, q = function(key, name)
-	local queue, part = string.match(name, '^(.*)-(%a+)$')
-	check_listed(key, queue, part)
-	if part == 'locks' or part == 'scheduled' or part == 'recur' then
-		check_due(key)
-	end
+local queue, part = string.match(name, '^(.*)-(%a+)$')
+check_listed(key, queue, part)
+if part == 'locks' or part == 'scheduled' or part == 'recur' then
+	check_due(key)
+end
 end}
 local members = {failures = function(key, group)
-	if lib.is_in(key, group) and not lib.is_there(lib.group_key(group)) then
-		lib.diagnose('group_empty', key, group, '', change('srem', key, group))
-	end
+if lib.is_in(key, group) and not lib.is_there(lib.group_key(group)) then
+	lib.diagnose('group_empty', key, group, '', change('srem', key, group))
+end
 end, tracked = function(key, jid)
-	if lib.score_at(key, jid) and not lib.is_there(lib.job_key(jid)) then
-		lib.diagnose('tracked_gone', key, jid, '', change('zrem', key, jid))
-	end
+if lib.score_at(key, jid) and not lib.is_there(lib.job_key(jid)) then
+	lib.diagnose('tracked_gone', key, jid, '', change('zrem', key, jid))
+end
 end, ['x:until'] = function(key, jid)
-	if lib.score_at(key, jid) then
-		check_life(key, jid)
-	end
+if lib.score_at(key, jid) then
+	check_life(key, jid)
+end
 end, ['x:rest'] = function(key, jid)
-	local since = lib.score_at(key, jid)
-	if since and since <= now - 60 then
-		lib.diagnose('dependents_pending', key, jid, lib.state_of(jid) or 'gone', false)
-	end
+local since = lib.score_at(key, jid)
+if since and since <= now - 60 then
+	lib.diagnose('dependents_pending', key, jid, lib.state_of(jid) or 'gone', false)
+end
 end, ['failed-jobs-list'] = function(key, jid)
-	if lib.score_at(key, jid) and lib.state_of(jid) ~= 'failed' then
-		lib.diagnose('filed_left', key, jid, lib.state_of(jid) or 'gone', change('zrem', key, jid))
-	end
+if lib.score_at(key, jid) and lib.state_of(jid) ~= 'failed' then
+	lib.diagnose('filed_left', key, jid, lib.state_of(jid) or 'gone', change('zrem', key, jid))
+end
 end, ['x:schedule-ids'] = function(key, id)
-	if lib.score_at(key, id) and not lib.is_there(lib.schedule_key(id)) then
-		lib.diagnose('schedule_empty', key, id, '', change('zrem', key, id))
-	end
+if lib.score_at(key, id) and not lib.is_there(lib.schedule_key(id)) then
+	lib.diagnose('schedule_empty', key, id, '', change('zrem', key, id))
+end
 end}
 return lib.each(function(name, member, key)
-	local claimed = lib.between(name, 'x:unique:', '')
-	if members[name] then
-		members[name](key, member)
-	elseif claimed then
-		check_claim(key, claimed)
-	elseif string.sub(name, 1, 2) ~= 'x:' then
-		keys[string.sub(name, 1, 1)](key, string.sub(name, 3))
-	elseif call('pttl', key) == -1 then
-		lib.diagnose('no_expiry', key, member, member, function()
-			call('expire', key, member)
-		end)
-	end
+local claimed = lib.between(name, 'x:unique:', '')
+if members[name] then
+	members[name](key, member)
+elseif claimed then
+	check_claim(key, claimed)
+elseif string.sub(name, 1, 2) ~= 'x:' then
+	keys[string.sub(name, 1, 1)](key, string.sub(name, 3))
+elseif call('pttl', key) == -1 then
+	lib.diagnose('no_expiry', key, member, member, function()
+		call('expire', key, member)
+	end)
+end
 end)
 elseif command == 'place' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function check_recurring(key, jid)
-	local queue = try('hget', lib.recur_key(jid), 'queue')
-	if type(queue) ~= 'string' then
-		return 'ghost', '', function()
-			lib.take_out(key, jid)
-		end
-	end
-	local place = lib.queue_key(queue, 'recur')
-	local due = lib.score_at(key, jid)
-	if key ~= place then
-		return 'misplaced', place, lib.fits(place, 'zset') and function()
-			if not lib.score_at(place, jid) then
-				call('zadd', place, lib.exact(due), jid)
-			end
-			lib.take_out(key, jid)
-		end
-	elseif due and not lib.is_possible(due) then
-		local interval = lib.finite(try('hget', lib.recur_key(jid), 'interval'), 0)
-		return 'time_impossible', tostring(due), interval > 0 and lib.is_possible(interval) and function()
-			call('zadd', key, lib.exact(now + interval), jid)
-		end
-	end
-end
-local function check_due(job, key)
-	local due = lib.score_at(key, job.id)
-	if job.state == 'scheduled' and due and not lib.is_possible(due) then
-		return 'time_impossible', tostring(due), lib.limit_of(job) and function()
-			call('zadd', key, stamp, job.id)
-		end
-	end
-end
-local function check_member(key, jid)
-	local job = lib.fields_of(jid)
-	if not job then
-		return 'ghost', '', function()
-			lib.take_out(key, jid)
-		end
-	end
-	local place = lib.place_of(job)
-	if not place then
-		return
-	elseif place == key then
-		return check_due(job, key)
-	end
-	local there = lib.is_at(place, jid)
-	local is_known = there or job.state == 'failed' or lib.usual_score(job)
-	return 'misplaced', place, is_known and lib.fits(place, lib.place_type(job.state)) and function()
-		if not there then
-			lib.put_in_place(job)
-		end
+local queue = try('hget', lib.recur_key(jid), 'queue')
+if type(queue) ~= 'string' then
+	return 'ghost', '', function()
 		lib.take_out(key, jid)
 	end
 end
-local function check_twice(key, member)
-	local jid = string.sub(member, 3)
-	local at = try('lpos', key, jid, 'COUNT', 0)
-	if #at > 1 then
-		lib.diagnose('duplicate', key, member, '', function()
-			call('lrem', key, #at - 1, jid)
-		end)
+local place = lib.queue_key(queue, 'recur')
+local due = lib.score_at(key, jid)
+if key ~= place then
+	return 'misplaced', place, lib.fits(place, 'zset') and function()
+		if not lib.score_at(place, jid) then
+			call('zadd', place, lib.exact(due), jid)
+		end
+		lib.take_out(key, jid)
+	end
+elseif due and not lib.is_possible(due) then
+	local interval = lib.finite(try('hget', lib.recur_key(jid), 'interval'), 0)
+	return 'time_impossible', tostring(due), interval > 0 and lib.is_possible(interval) and function()
+		call('zadd', key, lib.exact(now + interval), jid)
 	end
 end
+end
+local function check_due(job, key)
+local due = lib.score_at(key, job.id)
+if job.state == 'scheduled' and due and not lib.is_possible(due) then
+	return 'time_impossible', tostring(due), lib.limit_of(job) and function()
+		call('zadd', key, stamp, job.id)
+	end
+end
+end
+local function check_member(key, jid)
+local job = lib.fields_of(jid)
+if not job then
+	return 'ghost', '', function()
+		lib.take_out(key, jid)
+	end
+end
+local place = lib.place_of(job)
+if not place then
+	return
+elseif place == key then
+	return check_due(job, key)
+end
+local there = lib.is_at(place, jid)
+local is_known = there or job.state == 'failed' or lib.usual_score(job)
+return 'misplaced', place, is_known and lib.fits(place, lib.place_type(job.state)) and function()
+	if not there then
+		lib.put_in_place(job)
+	end
+	lib.take_out(key, jid)
+end
+end
+local function check_twice(key, member)
+local jid = string.sub(member, 3)
+local at = try('lpos', key, jid, 'COUNT', 0)
+if #at > 1 then
+	lib.diagnose('duplicate', key, member, '', function()
+		call('lrem', key, #at - 1, jid)
+	end)
+end
+end
 return lib.each(function(name, member, key)
-	if lib.group_in(key) and string.sub(member, 1, 2) == '2x' then
-		check_twice(key, member)
-		return
-	end
-	local check = lib.between(name, 'q:', '-recur') and check_recurring or check_member
-	local kind, details, repair = check(key, member)
-	if kind and lib.is_at(key, member) then
-		lib.diagnose(kind, key, member, details, repair)
-	end
+if lib.group_in(key) and string.sub(member, 1, 2) == '2x' then
+	check_twice(key, member)
+	return
+end
+local check = lib.between(name, 'q:', '-recur') and check_recurring or check_member
+local kind, details, repair = check(key, member)
+if kind and lib.is_at(key, member) then
+	lib.diagnose(kind, key, member, details, repair)
+end
 end)
 end
 else
@@ -1016,26 +1016,26 @@ if command == 'limits' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function check_member(key, jid, kind, belongs)
-	if not belongs and lib.score_at(key, jid) then
-		lib.diagnose(kind, key, jid, lib.state_of(jid) or 'gone', function()
-			call('zrem', key, jid)
-		end)
-	end
+if not belongs and lib.score_at(key, jid) then
+	lib.diagnose(kind, key, jid, lib.state_of(jid) or 'gone', function()
+		call('zrem', key, jid)
+	end)
+end
 end
 return lib.each(function(name, member, key)
-	local held, wait = lib.between(name, 'x:limit:', ':held'), lib.between(name, 'x:limit:', ':wait')
-	if held then
-		check_member(key, member, 'slot_left', lib.state_of(member) == 'running')
-	elseif wait then
-		local job = lib.fields_of(member)
-		check_member(key, member, 'parked_left', job and lib.limit_of(job) == wait)
-	else
-		local text = try('hget', key, member)
-		local is_hold = string.sub(member, -5) == ' hold'
-		if type(text) == 'string' and not (is_hold and lib.finite(text)) and not string.find(text, '^%d+ %d+ %S+$') then
-			lib.diagnose('limit_damaged', key, member, string.sub(text, 1, 100), false)
-		end
+local held, wait = lib.between(name, 'x:limit:', ':held'), lib.between(name, 'x:limit:', ':wait')
+if held then
+	check_member(key, member, 'slot_left', lib.state_of(member) == 'running')
+elseif wait then
+	local job = lib.fields_of(member)
+	check_member(key, member, 'parked_left', job and lib.limit_of(job) == wait)
+else
+	local text = try('hget', key, member)
+	local is_hold = string.sub(member, -5) == ' hold'
+	if type(text) == 'string' and not (is_hold and lib.finite(text)) and not string.find(text, '^%d+ %d+ %S+$') then
+		lib.diagnose('limit_damaged', key, member, string.sub(text, 1, 100), false)
 	end
+end
 end)
 end
 else
@@ -1043,160 +1043,160 @@ if command == 'depends' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function dependencies_key(jid)
-	return lib.job_key(jid) .. '-dependencies'
+return lib.job_key(jid) .. '-dependencies'
 end
 local function dependents_key(jid)
-	return lib.job_key(jid) .. '-dependents'
+return lib.job_key(jid) .. '-dependents'
 end
 local function let_go(jid, other)
-	lib.undepend(jid, other)
-	local job = lib.fields_of(jid)
-	if job and job.state == 'depends' and job.queue and not lib.is_there(dependencies_key(jid)) then
-		lib.go_on(job)
-	end
+lib.undepend(jid, other)
+local job = lib.fields_of(jid)
+if job and job.state == 'depends' and job.queue and not lib.is_there(dependencies_key(jid)) then
+	lib.go_on(job)
+end
 end
 local function acts_on_failure(jid)
-	local _, values = lib.split_options(try('hget', lib.job_key(jid), 'x:o') or '')
-	local policy = type(values.f) == 'table' and values.f['do']
-	return policy == 'run' or policy == 'fail'
+local _, values = lib.split_options(try('hget', lib.job_key(jid), 'x:o') or '')
+local policy = type(values.f) == 'table' and values.f['do']
+return policy == 'run' or policy == 'fail'
 end
 local function check(key, member, jid, other)
-	local state, theirs = lib.state_of(jid), other == 'x:open' and 'open' or lib.state_of(other)
-	local waits, known = lib.is_in(dependencies_key(jid), other), lib.is_in(dependents_key(other), jid)
-	local function undo()
-		let_go(jid, other)
-	end
-	local queue = try('hget', lib.job_key(jid), 'queue')
-	local work = lib.queue_key(type(queue) == 'string' and queue or '', 'work')
-	if not waits and not known or state == 'unknown' then
-		return
-	elseif state ~= 'depends' then
-		lib.diagnose('dependency_left', key, member, state or 'gone', undo, dependencies_key(jid), 'set', dependents_key(other), 'set')
-	elseif theirs ~= 'open' and lib.is_in(lib.rest_key(other), jid) then
-		return
-	elseif not theirs or theirs == 'complete' then
-		lib.diagnose('dependency_over', key, member, theirs or 'gone', undo, dependencies_key(jid), 'set', dependents_key(other), 'set', work, 'zset')
-	elseif not waits then
-		lib.diagnose('dependency_one_sided', key, member, dependencies_key(jid), function()
-			call('sadd', dependencies_key(jid), other)
-		end, dependencies_key(jid), 'set')
-	elseif not known then
-		lib.diagnose('dependency_one_sided', key, member, dependents_key(other), function()
-			call('sadd', dependents_key(other), jid)
-		end, dependents_key(other), 'set')
-	elseif theirs == 'failed' and member == other and not lib.is_there(lib.rest_key(other)) and acts_on_failure(jid) then
-		lib.diagnose('not_notified', lib.job_key(jid), '', other, false)
-	end
+local state, theirs = lib.state_of(jid), other == 'x:open' and 'open' or lib.state_of(other)
+local waits, known = lib.is_in(dependencies_key(jid), other), lib.is_in(dependents_key(other), jid)
+local function undo()
+	let_go(jid, other)
+end
+local queue = try('hget', lib.job_key(jid), 'queue')
+local work = lib.queue_key(type(queue) == 'string' and queue or '', 'work')
+if not waits and not known or state == 'unknown' then
+	return
+elseif state ~= 'depends' then
+	lib.diagnose('dependency_left', key, member, state or 'gone', undo, dependencies_key(jid), 'set', dependents_key(other), 'set')
+elseif theirs ~= 'open' and lib.is_in(lib.rest_key(other), jid) then
+	return
+elseif not theirs or theirs == 'complete' then
+	lib.diagnose('dependency_over', key, member, theirs or 'gone', undo, dependencies_key(jid), 'set', dependents_key(other), 'set', work, 'zset')
+elseif not waits then
+	lib.diagnose('dependency_one_sided', key, member, dependencies_key(jid), function()
+		call('sadd', dependencies_key(jid), other)
+	end, dependencies_key(jid), 'set')
+elseif not known then
+	lib.diagnose('dependency_one_sided', key, member, dependents_key(other), function()
+		call('sadd', dependents_key(other), jid)
+	end, dependents_key(other), 'set')
+elseif theirs == 'failed' and member == other and not lib.is_there(lib.rest_key(other)) and acts_on_failure(jid) then
+	lib.diagnose('not_notified', lib.job_key(jid), '', other, false)
+end
 end
 return lib.each(function(name, member, key)
-	local waiting = lib.between(name, 'j:', '-dependencies')
-	if waiting then
-		check(key, member, waiting, member)
-	else
-		check(key, member, member, lib.between(name, 'j:', '-dependents'))
-	end
+local waiting = lib.between(name, 'j:', '-dependencies')
+if waiting then
+	check(key, member, waiting, member)
+else
+	check(key, member, member, lib.between(name, 'j:', '-dependents'))
+end
 end)
 elseif command == 'figures' then
 var = var or {problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local SIGNED = {mean = true, failed = true}
 local function check_count(key, field)
-	local text = try('hget', key, field)
-	local n = lib.finite(text)
-	if type(text) == 'string' and (not n or n < 0 and not SIGNED[field]) then
-		lib.diagnose('stats_damaged', key, field, string.sub(text, 1, 100), function()
-			call('hdel', key, field)
-		end)
-	end
+local text = try('hget', key, field)
+local n = lib.finite(text)
+if type(text) == 'string' and (not n or n < 0 and not SIGNED[field]) then
+	lib.diagnose('stats_damaged', key, field, string.sub(text, 1, 100), function()
+		call('hdel', key, field)
+	end)
+end
 end
 local function check_rates(key, field)
-	local text = try('hget', key, field)
-	local length, rest = string.match(field, '^(%d+):(.*)$')
-	local divided = length and string.sub(rest, length + 1, length + 1) == ':'
-	if type(text) == 'string' and not (divided and string.find(text, '^%d+,%d+,%d+|[%d: ]*|[%d: ]*$')) then
-		lib.diagnose('rates_damaged', key, field, string.sub(text, 1, 100), function()
-			call('hdel', key, field)
-		end)
-	end
+local text = try('hget', key, field)
+local length, rest = string.match(field, '^(%d+):(.*)$')
+local divided = length and string.sub(rest, length + 1, length + 1) == ':'
+if type(text) == 'string' and not (divided and string.find(text, '^%d+,%d+,%d+|[%d: ]*|[%d: ]*$')) then
+	lib.diagnose('rates_damaged', key, field, string.sub(text, 1, 100), function()
+		call('hdel', key, field)
+	end)
+end
 end
 local function waits(priority, queue)
-	local first = call('zrange', lib.queue_key(queue, 'work'), '(' .. lib.exact(priority - 1), lib.exact(priority - 0.5), 'byscore', 'limit', 0, 1)
-	return #first > 0
+local first = call('zrange', lib.queue_key(queue, 'work'), '(' .. lib.exact(priority - 1), lib.exact(priority - 0.5), 'byscore', 'limit', 0, 1)
+return #first > 0
 end
 local function check_shares(key, priority, queue)
-	priority = lib.finite(priority)
-	local work = queue and try('type', lib.queue_key(queue, 'work')).ok
-	if priority and (work == 'none' or work == 'zset') and lib.is_there(key) and not waits(priority, queue) then
-		lib.diagnose('turn_left', key, '', '', function()
-			call('del', key)
-		end)
-	end
+priority = lib.finite(priority)
+local work = queue and try('type', lib.queue_key(queue, 'work')).ok
+if priority and (work == 'none' or work == 'zset') and lib.is_there(key) and not waits(priority, queue) then
+	lib.diagnose('turn_left', key, '', '', function()
+		call('del', key)
+	end)
+end
 end
 local function check_share(key, tenant)
-	local ends = lib.score_at(key, tenant)
-	if ends and not (ends >= 0 and ends < 0.5) then
-		lib.diagnose('turn_damaged', key, tenant, tostring(ends), function()
-			call('zrem', key, tenant)
-		end)
-	end
+local ends = lib.score_at(key, tenant)
+if ends and not (ends >= 0 and ends < 0.5) then
+	lib.diagnose('turn_damaged', key, tenant, tostring(ends), function()
+		call('zrem', key, tenant)
+	end)
+end
 end
 return lib.each(function(name, member, key)
-	if string.sub(name, 1, 7) ~= 'x:fair:' then
-		local check = string.sub(name, 1, 8) == 'x:rates:' and check_rates or check_count
-		check(key, member)
-	elseif member == '' then
-		check_shares(key, string.match(name, '^x:fair:([^:]*):(.*)$'))
-	else
-		check_share(key, member)
-	end
+if string.sub(name, 1, 7) ~= 'x:fair:' then
+	local check = string.sub(name, 1, 8) == 'x:rates:' and check_rates or check_count
+	check(key, member)
+elseif member == '' then
+	check_shares(key, string.match(name, '^x:fair:([^:]*):(.*)$'))
+else
+	check_share(key, member)
+end
 end)
 elseif command == 'workers' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function is_dead(worker)
-	if string.byte(worker) == 1 then
-		return not lib.is_there(lib.listed_key(string.sub(worker, 2)))
-	end
-	local channel = prefix .. 'x:wake:' .. worker
-	local registered, has_gone = lib.registration(worker)
-	return (has_gone or not registered) and call('pubsub', 'numsub', channel)[2] == 0
+if string.byte(worker) == 1 then
+	return not lib.is_there(lib.listed_key(string.sub(worker, 2)))
+end
+local channel = prefix .. 'x:wake:' .. worker
+local registered, has_gone = lib.registration(worker)
+return (has_gone or not registered) and call('pubsub', 'numsub', channel)[2] == 0
 end
 local function check_job(key, worker, jid)
-	local job = lib.fields_of(jid)
-	local has = job and job.state == 'running' and job.worker == worker and not lib.is_graced(job)
-	if not has and lib.score_at(key, jid) then
-		lib.diagnose('lock_left', key, jid, job and job.state or 'gone', function()
-			call('zrem', key, jid)
-		end)
-	end
+local job = lib.fields_of(jid)
+local has = job and job.state == 'running' and job.worker == worker and not lib.is_graced(job)
+if not has and lib.score_at(key, jid) then
+	lib.diagnose('lock_left', key, jid, job and job.state or 'gone', function()
+		call('zrem', key, jid)
+	end)
+end
 end
 local function check_idle(key, worker)
-	local listed = lib.is_in(key, worker) or lib.score_at(key, worker)
-	if listed and is_dead(worker) then
-		lib.diagnose('idle_dead', key, worker, '', function()
-			call(key == lib.idle_key() and 'srem' or 'zrem', key, worker)
-		end)
-	end
+local listed = lib.is_in(key, worker) or lib.score_at(key, worker)
+if listed and is_dead(worker) then
+	lib.diagnose('idle_dead', key, worker, '', function()
+		call(key == lib.idle_key() and 'srem' or 'zrem', key, worker)
+	end)
+end
 end
 local function check_claim(key)
-	local held = try('get', key)
-	local at, holder = string.match(type(held) == 'string' and held or '', '^(%S+) (.*)$')
-	local lasts = call('pttl', key) == -1
-	if held and (not lib.finite(at) or lasts or lib.is_in(lib.idle_key(), holder) and is_dead(holder)) then
-		lib.diagnose('claim_dead', key, '', holder or '', function()
-			call('del', key)
-		end)
-	end
+local held = try('get', key)
+local at, holder = string.match(type(held) == 'string' and held or '', '^(%S+) (.*)$')
+local lasts = call('pttl', key) == -1
+if held and (not lib.finite(at) or lasts or lib.is_in(lib.idle_key(), holder) and is_dead(holder)) then
+	lib.diagnose('claim_dead', key, '', holder or '', function()
+		call('del', key)
+	end)
+end
 end
 return lib.each(function(name, member, key)
-	local worker = lib.between(name, 'w:', ':jobs')
-	if worker then
-		check_job(key, worker, member)
-	elseif lib.between(name, 'x:due:', '') then
-		check_claim(key)
-	else
-		check_idle(key, member)
-	end
+local worker = lib.between(name, 'w:', ':jobs')
+if worker then
+	check_job(key, worker, member)
+elseif lib.between(name, 'x:due:', '') then
+	check_claim(key)
+else
+	check_idle(key, member)
+end
 end)
 end
 end

@@ -39,7 +39,7 @@ local var
 local lib
 local function cold(stamp, now)
 if lib then
-	return lib
+return lib
 end
 var = var or {}
 var.budget = var.budget or {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}
@@ -68,61 +68,61 @@ if length < 4 then
 if length < 3 then
 if name == 'is' then
 function lib.is(text)
-	return classic and text or 'is ' .. text
+return classic and text or 'is ' .. text
 end
 end
 else
 if name == 'arm' then
 function lib.arm(jid, queue, at, paused)
-	local scheduled = lib.queue_key(queue, 'scheduled')
-	local due = lib.finite(try('zscore', scheduled, jid))
-	if due and due > at then
-		try('zadd', scheduled, lib.exact(at), jid)
-		if not paused and not lib.is_claimed(queue, at, '') then
-			lib.wake_for(queue, at - now)
-		end
+local scheduled = lib.queue_key(queue, 'scheduled')
+local due = lib.finite(try('zscore', scheduled, jid))
+if due and due > at then
+	try('zadd', scheduled, lib.exact(at), jid)
+	if not paused and not lib.is_claimed(queue, at, '') then
+		lib.wake_for(queue, at - now)
 	end
+end
 end
 elseif name == 'put' then
 function lib.put(puts)
-	local items, groups = puts.items, puts.groups
-	lib.must_publish()
-	local keys = {lib.idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
-	local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-	for i = 1, #items do
-		local item = items[i]
-		local key = lib.job_key(item.jid)
-		item.key, keys[i + 3] = key, key
-		if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-			plain = false
-		end
+local items, groups = puts.items, puts.groups
+lib.must_publish()
+local keys = {lib.idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
+local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+for i = 1, #items do
+	local item = items[i]
+	local key = lib.job_key(item.jid)
+	item.key, keys[i + 3] = key, key
+	if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+		plain = false
 	end
-	local existing = lib.count_existing(keys)
-	local tracked, known_empty = false, false
-	if existing > 0 then
-		idle = call('exists', lib.idle_key()) == 1
-		existing = existing - (idle and 1 or 0)
-		tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-		existing = existing - (tracked and 1 or 0)
-		known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-		plain = plain and existing == (known_empty and 1 or 0)
+end
+local existing = lib.count_existing(keys)
+local tracked, known_empty = false, false
+if existing > 0 then
+	idle = call('exists', lib.idle_key()) == 1
+	existing = existing - (idle and 1 or 0)
+	tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+	existing = existing - (tracked and 1 or 0)
+	known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+	plain = plain and existing == (known_empty and 1 or 0)
+end
+local found
+if not plain then
+	found = lib.prepare(puts, existing == (known_empty and 1 or 0))
+end
+for g = 1, #groups do
+	if groups[g][1] then
+		lib.write_all(puts, groups[g], idle, tracked, known_empty)
 	end
-	local found
-	if not plain then
-		found = lib.prepare(puts, existing == (known_empty and 1 or 0))
-	end
-	for g = 1, #groups do
-		if groups[g][1] then
-			lib.write_all(puts, groups[g], idle, tracked, known_empty)
-		end
-	end
-	if puts.watching or puts.batches then
-		lib.watch_all(puts)
-	end
-	if puts.mortal then
-		lib.enter_lives(items)
-	end
-	return found
+end
+if puts.watching or puts.batches then
+	lib.watch_all(puts)
+end
+if puts.mortal then
+	lib.enter_lives(items)
+end
+return found
 end
 end
 end
@@ -130,413 +130,413 @@ else
 if length < 5 then
 if name == 'draw' then
 function lib.draw(ask, urn, n)
-	ask.cursor = ask.cursor * 16807 % 2147483647
-	local drawn, turns, sums, at = {}, {}, urn.sums, 1
-	local last = #sums
-	local all = sums[last]
-	local place, step = ask.cursor / 2147483647 * all, all / n
-	for _ = 1, n do
-		while at < last and place >= sums[at] do
-			at = at + 1
-		end
-		local i = urn.open and urn.open[at] or at
-		if turns[i] then
-			turns[i] = turns[i] + 1
-		else
-			drawn[#drawn + 1], turns[i] = i, 1
-		end
-		place = place + step
-		if place >= all then
-			place, at = place - all, 1
-		end
+ask.cursor = ask.cursor * 16807 % 2147483647
+local drawn, turns, sums, at = {}, {}, urn.sums, 1
+local last = #sums
+local all = sums[last]
+local place, step = ask.cursor / 2147483647 * all, all / n
+for _ = 1, n do
+	while at < last and place >= sums[at] do
+		at = at + 1
 	end
-	return drawn, turns
+	local i = urn.open and urn.open[at] or at
+	if turns[i] then
+		turns[i] = turns[i] + 1
+	else
+		drawn[#drawn + 1], turns[i] = i, 1
+	end
+	place = place + step
+	if place >= all then
+		place, at = place - all, 1
+	end
+end
+return drawn, turns
 end
 elseif name == 'fail' then
 function lib.fail(worker, item)
-	local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
-	if problem then
-		return problem
-	end
-	local jid, group, message = item.jid, item.group, item.message
-	lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
-	lib.publish_tracked('failed', jid)
-	local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', lib.failure_json(group, message, math.floor(now), worker)}
-	lib.give_up(item, worker, fields, 'failed')
-	lib.leave_queue(item.current, jid)
-	local cap, keep = lib.read_failing()
-	lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
-	lib.tally_failure(item.current)
-	lib.settle_failure(jid, group, item.stored, keep)
+local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
+if problem then
+	return problem
+end
+local jid, group, message = item.jid, item.group, item.message
+lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+lib.publish_tracked('failed', jid)
+local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', lib.failure_json(group, message, math.floor(now), worker)}
+lib.give_up(item, worker, fields, 'failed')
+lib.leave_queue(item.current, jid)
+local cap, keep = lib.read_failing()
+lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+lib.tally_failure(item.current)
+lib.settle_failure(jid, group, item.stored, keep)
 end
 elseif name == 'free' then
 function lib.free(jid, released)
-	local key = lib.job_key(jid)
-	local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o'))
-	if not queue then
-		return
-	end
-	local due = released and not undelayed and lib.finite(score)
-	local state, place = 'scheduled', lib.queue_key(queue, 'scheduled')
-	if not due then
-		state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, priority, stored, {})
-	end
-	local reply = try('zadd', place, score, jid)
-	if type(reply) == 'table' then
-		return reply
-	end
-	try('zrem', lib.queue_key(queue, 'depends'), jid)
-	call('hset', key, 'state', state)
-	if due then
-		call('hdel', key, 'scheduled')
-	end
-	if undelayed then
-		call('hdel', key, 'x:undelayed')
-	end
-	lib.note_filled(queue)
-	lib.wake_for(queue, due and due - now or 0)
+local key = lib.job_key(jid)
+local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o'))
+if not queue then
+	return
+end
+local due = released and not undelayed and lib.finite(score)
+local state, place = 'scheduled', lib.queue_key(queue, 'scheduled')
+if not due then
+	state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, priority, stored, {})
+end
+local reply = try('zadd', place, score, jid)
+if type(reply) == 'table' then
+	return reply
+end
+try('zrem', lib.queue_key(queue, 'depends'), jid)
+call('hset', key, 'state', state)
+if due then
+	call('hdel', key, 'scheduled')
+end
+if undelayed then
+	call('hdel', key, 'x:undelayed')
+end
+lib.note_filled(queue)
+lib.wake_for(queue, due and due - now or 0)
 end
 elseif name == 'json' then
 function lib.json(area, name, text)
-	local ok, value, problem = pcall(cjson.decode, text)
-	if not ok or problem then
-		lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-	end
-	return value
+local ok, value, problem = pcall(cjson.decode, text)
+if not ok or problem then
+	lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+end
+return value
 end
 elseif name == 'link' then
 function lib.link(jid, others, added)
-	for i = 1, 2 * #others do
-		local other = others[math.ceil(i / 2)]
-		local key, member = lib.job_key(other) .. '-dependents', jid
-		if i % 2 == 0 then
-			key, member = lib.job_key(jid) .. '-dependencies', other
-		end
-		local reply = try('sadd', key, member)
-		if reply == 1 then
-			added[#added + 1] = {key, member}
-		elseif reply ~= 0 then
-			for j = 1, #added do
-				call('srem', added[j][1], added[j][2])
-			end
-			return {key = key, member = member, err = reply.err}
-		end
+for i = 1, 2 * #others do
+	local other = others[math.ceil(i / 2)]
+	local key, member = lib.job_key(other) .. '-dependents', jid
+	if i % 2 == 0 then
+		key, member = lib.job_key(jid) .. '-dependencies', other
 	end
+	local reply = try('sadd', key, member)
+	if reply == 1 then
+		added[#added + 1] = {key, member}
+	elseif reply ~= 0 then
+		for j = 1, #added do
+			call('srem', added[j][1], added[j][2])
+		end
+		return {key = key, member = member, err = reply.err}
+	end
+end
 end
 elseif name == 'lock' then
 function lib.lock(settings, jids, show, out)
-	for first = 1, #jids, 500 do
-		local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-		lib.lock_some(settings, some, show, out)
-	end
+for first = 1, #jids, 500 do
+	local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
+	lib.lock_some(settings, some, show, out)
+end
 end
 elseif name == 'park' then
 function lib.park(queue, jid, limit, score, time)
-	local wait = lib.limit_key(limit.name, 'wait')
-	limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
-	local due = limit.opens
-	if limit.waiting > 0 then
-		due = now + 60 + limit.waiting / 100
-	end
-	limit.waiting = limit.waiting + 1
-	call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
-	call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
-	try('zadd', wait, score, jid)
+local wait = lib.limit_key(limit.name, 'wait')
+limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
+local due = limit.opens
+if limit.waiting > 0 then
+	due = now + 60 + limit.waiting / 100
+end
+limit.waiting = limit.waiting + 1
+call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
+try('zadd', wait, score, jid)
 end
 elseif name == 'shut' then
 function lib.shut(urn, i)
-	if not urn.shut[i] then
-		urn.shut[i], urn.left = true, urn.left - 1
-	end
+if not urn.shut[i] then
+	urn.shut[i], urn.left = true, urn.left - 1
+end
 end
 elseif name == 'tell' then
 function lib.tell(jid, other, group, ended)
-	local key = lib.job_key(jid)
-	local state, queue, stored, history = unpack(try('hmget', key, 'state', 'queue', 'x:o', 'history'))
-	local letters, values = lib.split_options(stored)
-	local policy = values.f
-	if state ~= 'depends' or not queue or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-		return false
-	end
-	local runs = policy['do'] == 'run'
-	if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
-		return false
-	end
-	policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-	policy.failed[other] = group
-	call('hset', key, 'x:o', lib.join_options(letters, values))
-	lib.adopt_history(jid, history)
-	lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-	if runs then
-		return true
-	end
-	local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-	local alone = string.gsub(stored, '^(%a*)d', '%1', 1)
-	lib.fail_unasked(jid, queue, 'failed-dependency', message, alone, ended)
-	return true, stored
+local key = lib.job_key(jid)
+local state, queue, stored, history = unpack(try('hmget', key, 'state', 'queue', 'x:o', 'history'))
+local letters, values = lib.split_options(stored)
+local policy = values.f
+if state ~= 'depends' or not queue or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+	return false
+end
+local runs = policy['do'] == 'run'
+if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
+	return false
+end
+policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+policy.failed[other] = group
+call('hset', key, 'x:o', lib.join_options(letters, values))
+lib.adopt_history(jid, history)
+lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+if runs then
+	return true
+end
+local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+local alone = string.gsub(stored, '^(%a*)d', '%1', 1)
+lib.fail_unasked(jid, queue, 'failed-dependency', message, alone, ended)
+return true, stored
 end
 elseif name == 'wake' then
 function lib.wake(queue)
-	local waiting, list, lapses = lib.waiting_key(queue), nil, nil
-	local woken = false
-	for i = 1, 2 * 100 do
-		local from = list and lib.waiters_key(list) or waiting
-		local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-		local name = popped[1]
-		if name and string.byte(name) == 1 then
-			list, lapses = string.sub(name, 2), popped[2]
-		elseif name then
-			local idle = try('srem', lib.idle_key(), name) == 1
-			woken = idle and lib.finite(lib.publish('x:wake:' .. name, queue), 0) > 0
-			if woken then
-				break
-			end
-			var.unheard = var.unheard + 1
-		elseif list then
-			if try('exists', lib.listed_key(list)) == 1 then
-				try('hset', lib.listed_key(list), queue, '1')
-			end
-			list = nil
-		else
+local waiting, list, lapses = lib.waiting_key(queue), nil, nil
+local woken = false
+for i = 1, 2 * 100 do
+	local from = list and lib.waiters_key(list) or waiting
+	local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+	local name = popped[1]
+	if name and string.byte(name) == 1 then
+		list, lapses = string.sub(name, 2), popped[2]
+	elseif name then
+		local idle = try('srem', lib.idle_key(), name) == 1
+		woken = idle and lib.finite(lib.publish('x:wake:' .. name, queue), 0) > 0
+		if woken then
 			break
 		end
+		var.unheard = var.unheard + 1
+	elseif list then
+		if try('exists', lib.listed_key(list)) == 1 then
+			try('hset', lib.listed_key(list), queue, '1')
+		end
+		list = nil
+	else
+		break
 	end
-	if list then
-		try('zadd', waiting, lapses, '\001' .. list)
-	end
-	return woken
+end
+if list then
+	try('zadd', waiting, lapses, '\001' .. list)
+end
+return woken
 end
 elseif name == 'warn' then
 function lib.warn(queue, jid, worker, grace, cap)
-	lib.publish_tracked('stalled', jid)
-	lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
-	call('hset', lib.job_key(jid), 'grace', 1)
-	lib.lock_lost(jid, worker)
-	call('zadd', lib.queue_key(queue, 'locks'), lib.exact(now + grace), jid)
-	lib.tally(lib.day_of(now), queue, 'retries', 1)
+lib.publish_tracked('stalled', jid)
+lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
+call('hset', lib.job_key(jid), 'grace', 1)
+lib.lock_lost(jid, worker)
+call('zadd', lib.queue_key(queue, 'locks'), lib.exact(now + grace), jid)
+lib.tally(lib.day_of(now), queue, 'retries', 1)
 end
 end
 else
 if name == 'admit' then
 function lib.admit(jid, text, most)
-	local found = lib.limits_named(text, most)
-	for i = 1, #found do
-		local opens = lib.limit_opens(found[i], jid)
-		if opens then
-			found[i].opens = opens
-			for j = 1, i - 1 do
-				found[j].look = true
-			end
-			return nil, found[i]
+local found = lib.limits_named(text, most)
+for i = 1, #found do
+	local opens = lib.limit_opens(found[i], jid)
+	if opens then
+		found[i].opens = opens
+		for j = 1, i - 1 do
+			found[j].look = true
 		end
+		return nil, found[i]
 	end
-	for i = 1, #found do
-		found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
-	end
-	return found
+end
+for i = 1, #found do
+	found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+end
+return found
 end
 elseif name == 'array' then
 function lib.array(list)
-	if #list == 0 then
-		return empty_list
-	end
-	return cjson.encode(list)
+if #list == 0 then
+	return empty_list
+end
+return cjson.encode(list)
 end
 elseif name == 'entry' then
 function lib.entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 elseif name == 'exact' then
 function lib.exact(n)
-	return string.format('%.17g', n)
+return string.format('%.17g', n)
 end
 elseif name == 'lapse' then
 function lib.lapse(poll)
-	return lib.later(3 * math.max(poll, 10))
+return lib.later(3 * math.max(poll, 10))
 end
 elseif name == 'later' then
 function lib.later(seconds)
-	if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-		local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-		if #digits == 10 and decimals ~= '.000000' then
-			return digits .. decimals
-		end
+if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+	local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+	if #digits == 10 and decimals ~= '.000000' then
+		return digits .. decimals
 	end
-	return lib.exact(now + seconds)
+end
+return lib.exact(now + seconds)
 end
 elseif name == 'leave' then
 function lib.leave(item, worker)
-	local jid, old = item.jid, item.old
-	local queue, owner = old.queue, old.worker
-	lib.adopt_history(jid, old.history)
-	if queue then
-		lib.leave_queue(queue, jid)
+local jid, old = item.jid, item.old
+local queue, owner = old.queue, old.worker
+lib.adopt_history(jid, old.history)
+if queue then
+	lib.leave_queue(queue, jid)
+end
+if owner and owner ~= '' then
+	try('zrem', lib.worker_key(owner), jid)
+	old.lost = owner ~= worker
+	if old.state == 'running' and queue then
+		lib.wake_for_slot(queue)
 	end
-	if owner and owner ~= '' then
-		try('zrem', lib.worker_key(owner), jid)
-		old.lost = owner ~= worker
-		if old.state == 'running' and queue then
-			lib.wake_for_slot(queue)
-		end
-	end
-	if old.state == 'complete' then
-		try('zrem', prefix .. 'completed', jid)
-	elseif old.state == 'failed' then
-		lib.forget_failure(jid, queue, old.failure)
-	end
-	if old.grace then
-		call('hdel', item.key, 'grace')
-	end
-	local keeps_turn = item.score and item.given.share
-	if old.stored and lib.has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
-		lib.leave_turns(queue, old.priority)
-	end
-	if old.limits then
-		lib.leave_limits(jid, old.limits)
-	end
-	if old.optionless then
-		call('hdel', item.key, 'x:o')
-	end
-	lib.remove_tags(jid, lib.difference(old.tags, item.tags, 1), 1)
-	for _, other in ipairs(old.ended) do
-		lib.undepend(jid, other)
-	end
+end
+if old.state == 'complete' then
+	try('zrem', prefix .. 'completed', jid)
+elseif old.state == 'failed' then
+	lib.forget_failure(jid, queue, old.failure)
+end
+if old.grace then
+	call('hdel', item.key, 'grace')
+end
+local keeps_turn = item.score and item.given.share
+if old.stored and lib.has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+	lib.leave_turns(queue, old.priority)
+end
+if old.limits then
+	lib.leave_limits(jid, old.limits)
+end
+if old.optionless then
+	call('hdel', item.key, 'x:o')
+end
+lib.remove_tags(jid, lib.difference(old.tags, item.tags, 1), 1)
+for _, other in ipairs(old.ended) do
+	lib.undepend(jid, other)
+end
 end
 elseif name == 'named' then
 function lib.named(area, name, text)
-	return lib.required(area, name, text ~= '' and text)
+return lib.required(area, name, text ~= '' and text)
 end
 elseif name == 'names' then
 function lib.names(area, name, text)
-	if not text then
-		return var.none
+if not text then
+	return var.none
+end
+local list = lib.json(area, name, text)
+if type(list) ~= 'table' then
+	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
+end
+local members = 0
+for _ in pairs(list) do
+	members = members + 1
+end
+if members ~= #list then
+	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
+end
+for i = 1, #list do
+	if type(list[i]) == 'number' then
+		list[i] = tostring(list[i])
+	elseif type(list[i]) ~= 'string' then
+		lib.reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
 	end
-	local list = lib.json(area, name, text)
-	if type(list) ~= 'table' then
-		lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-	end
-	local members = 0
-	for _ in pairs(list) do
-		members = members + 1
-	end
-	if members ~= #list then
-		lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-	end
-	for i = 1, #list do
-		if type(list[i]) == 'number' then
-			list[i] = tostring(list[i])
-		elseif type(list[i]) ~= 'string' then
-			lib.reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-		end
-	end
-	return list
+end
+return list
 end
 elseif name == 'prune' then
 function lib.prune(before, excess, limit)
-	local completed = prefix .. 'completed'
-	local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
-	if excess > #old then
-		old = call('zrange', completed, 0, math.min(excess, limit) - 1)
-	end
-	for i = 1, #old do
-		lib.delete_job(old[i])
-	end
-	lib.each_slice(call, 'zrem', completed, old)
+local completed = prefix .. 'completed'
+local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
+if excess > #old then
+	old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+end
+for i = 1, #old do
+	lib.delete_job(old[i])
+end
+lib.each_slice(call, 'zrem', completed, old)
 end
 elseif name == 'raise' then
 function lib.raise(area, problem)
-	error(area .. '(): ' .. lib.text_of(problem))
+error(area .. '(): ' .. lib.text_of(problem))
 end
 elseif name == 'retry' then
 function lib.retry(worker, item)
-	local problem = lib.read_owned('Retry', item, worker)
-	if problem then
-		return problem
-	end
-	local queue, group, message = item.queue, item.group, item.message
-	item.remaining = item.remaining - 1
-	local failure
-	if group and message then
-		failure = lib.failure_json(group, message, math.floor(now), worker)
-	end
-	if item.remaining < 0 then
-		return lib.exhaust(worker, item, queue, group, failure)
-	end
-	local state
-	state, problem = lib.enqueue(item, queue, lib.work_score(now, item.priority))
-	if problem then
-		return problem
-	end
-	local fields = {'remaining', item.remaining, 'state', state}
-	if failure then
-		fields[5], fields[6] = 'failure', failure
-	end
-	lib.give_up(item, worker, fields, 'retried')
-	if queue ~= item.current then
-		lib.know_unlisted(queue)
-		lib.note_filled(queue)
-	end
-	lib.wake_for(queue, item.delay)
-	if item.stored then
-		lib.stop_limited(item.jid, item.stored)
-	end
+local problem = lib.read_owned('Retry', item, worker)
+if problem then
+	return problem
+end
+local queue, group, message = item.queue, item.group, item.message
+item.remaining = item.remaining - 1
+local failure
+if group and message then
+	failure = lib.failure_json(group, message, math.floor(now), worker)
+end
+if item.remaining < 0 then
+	return lib.exhaust(worker, item, queue, group, failure)
+end
+local state
+state, problem = lib.enqueue(item, queue, lib.work_score(now, item.priority))
+if problem then
+	return problem
+end
+local fields = {'remaining', item.remaining, 'state', state}
+if failure then
+	fields[5], fields[6] = 'failure', failure
+end
+lib.give_up(item, worker, fields, 'retried')
+if queue ~= item.current then
+	lib.know_unlisted(queue)
+	lib.note_filled(queue)
+end
+lib.wake_for(queue, item.delay)
+if item.stored then
+	lib.stop_limited(item.jid, item.stored)
+end
 end
 elseif name == 'sized' then
 function lib.sized(list)
-	return list[2] and {unpack(list)} or {false}
+return list[2] and {unpack(list)} or {false}
 end
 elseif name == 'spawn' then
 function lib.spawn(queue, parent, child, job, at)
-	call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
-	call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
-	lib.add_tags(child, lib.names_of(job.tags), 1)
-	lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
+call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
+call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
+lib.add_tags(child, lib.names_of(job.tags), 1)
+lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
 end
 elseif name == 'tally' then
 function lib.tally(day, queue, field, by)
-	local key = lib.stats_key('stats', day, queue)
-	if try('hincrby', key, field, by) == by then
-		lib.expire_stats(key, day)
-	end
+local key = lib.stats_key('stats', day, queue)
+if try('hincrby', key, field, by) == by then
+	lib.expire_stats(key, day)
+end
 end
 elseif name == 'union' then
 function lib.union(list, more, first)
-	local has = lib.set_of(list, 1)
-	for i = first, #more do
-		if not has[more[i]] then
-			has[more[i]] = true
-			list[#list + 1] = more[i]
-		end
+local has = lib.set_of(list, 1)
+for i = first, #more do
+	if not has[more[i]] then
+		has[more[i]] = true
+		list[#list + 1] = more[i]
 	end
-	return list
+end
+return list
 end
 elseif name == 'watch' then
 function lib.watch(jid, ended, some)
-	local failed = {}
-	for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
-		local key = lib.job_key(other)
-		local state, stored = unpack(try('hmget', key, 'state', 'x:o'))
-		if state and not (stored and lib.has_option(stored, 'd')) then
-			stored = stored and string.find(stored, '^%a+|{') and stored or '|{}'
-			call('hset', key, 'x:o', 'd' .. stored)
-		end
-		if state == 'failed' then
-			failed[#failed + 1] = other
-		end
+local failed = {}
+for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
+	local key = lib.job_key(other)
+	local state, stored = unpack(try('hmget', key, 'state', 'x:o'))
+	if state and not (stored and lib.has_option(stored, 'd')) then
+		stored = stored and string.find(stored, '^%a+|{') and stored or '|{}'
+		call('hset', key, 'x:o', 'd' .. stored)
 	end
-	local more = {}
-	for _, other in ipairs(failed) do
-		lib.tell_each({jid}, other, more, ended)
+	if state == 'failed' then
+		failed[#failed + 1] = other
 	end
-	lib.tell_all(more, '0', ended)
+end
+local more = {}
+for _, other in ipairs(failed) do
+	lib.tell_each({jid}, other, more, ended)
+end
+lib.tell_all(more, '0', ended)
 end
 elseif name == 'whole' then
 function lib.whole(area, name, text)
-	local amount = lib.integer(area, name, text)
-	if amount < 0 then
-		lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
-	end
-	return amount + 0
+local amount = lib.integer(area, name, text)
+if amount < 0 then
+	lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return amount + 0
 end
 end
 end
@@ -546,698 +546,698 @@ if length < 8 then
 if length < 7 then
 if name == 'day_of' then
 function lib.day_of(at)
-	return at - at % 86400
+return at - at % 86400
 end
 elseif name == 'due_of' then
 function lib.due_of(item, jid, job)
-	local queue = job.queue
-	local score = lib.score_in_work(jid, queue, job)
-	local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
-	if score then
-		local at, priority = lib.finite(score), lib.finite(job.priority, 0)
-		local in_work = at and (priority - at) * 10000000000 or 0
-		if in_work <= now or not item.given.share then
-			return in_work <= now and in_work or item.first
-		end
-		local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-		return now, stays and lib.has_option(job['x:o'], 'g') and score
+local queue = job.queue
+local score = lib.score_in_work(jid, queue, job)
+local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
+if score then
+	local at, priority = lib.finite(score), lib.finite(job.priority, 0)
+	local in_work = at and (priority - at) * 10000000000 or 0
+	if in_work <= now or not item.given.share then
+		return in_work <= now and in_work or item.first
 	end
-	return due or not job['x:undelayed'] and lib.finite(job.scheduled) or now
+	local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
+	return now, stays and lib.has_option(job['x:o'], 'g') and score
+end
+return due or not job['x:undelayed'] and lib.finite(job.scheduled) or now
 end
 elseif name == 'expire' then
 function lib.expire(queue, limit, settings)
-	local taken = {}
-	while limit > 0 do
-		local before = var.dropped
-		local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-		for i = 1, var.budget.drops > 0 and #ended or 0 do
-			taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
-			if var.budget.drops <= 0 then
-				break
-			end
-		end
-		limit = math.min(var.dropped - before, var.budget.drops)
-		if limit > 0 then
-			lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
+local taken = {}
+while limit > 0 do
+	local before = var.dropped
+	local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+	for i = 1, var.budget.drops > 0 and #ended or 0 do
+		taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
+		if var.budget.drops <= 0 then
+			break
 		end
 	end
-	lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
-	return taken
+	limit = math.min(var.dropped - before, var.budget.drops)
+	if limit > 0 then
+		lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
+	end
+end
+lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
+return taken
 end
 elseif name == 'finite' then
 function lib.finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 elseif name == 'follow' then
 function lib.follow(item, jid)
-	local letters, values = lib.split_options(item.given.o)
-	values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-	item.depends, item.watches, item.follows = {jid}, true, true
-	item.claim = item.given.claim
-	item.claim.a = jid
-	letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
-	item.options = lib.join_options(letters, values)
+local letters, values = lib.split_options(item.given.o)
+values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+item.depends, item.watches, item.follows = {jid}, true, true
+item.claim = item.given.claim
+item.claim.a = jid
+letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
+item.options = lib.join_options(letters, values)
 end
 elseif name == 'is_due' then
 function lib.is_due(queue, part)
-	return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
+return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
 end
 elseif name == 'joined' then
 function lib.joined(texts)
-	if #texts == 0 then
-		return empty_list
-	elseif #texts == 1 then
-		return '[' .. texts[1] .. ']'
-	elseif #texts == 2 then
-		return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-	end
-	return '[' .. table.concat(texts, ',') .. ']'
+if #texts == 0 then
+	return empty_list
+elseif #texts == 1 then
+	return '[' .. texts[1] .. ']'
+elseif #texts == 2 then
+	return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+end
+return '[' .. table.concat(texts, ',') .. ']'
 end
 elseif name == 'needed' then
 function lib.needed(jid, list, first, before, strict)
-	local others = {}
-	for i = first, #list do
-		local other = list[i]
-		local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
-		if type(state) == 'table' then
-			return nil, lib.new_problem('server', other, 'can not be read: ' .. state.err)
-		elseif state and state ~= 'complete' and other ~= jid then
-			others[#others + 1] = other
-		elseif strict and not state then
-			return nil, lib.no_job(other)
-		end
+local others = {}
+for i = first, #list do
+	local other = list[i]
+	local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
+	if type(state) == 'table' then
+		return nil, lib.new_problem('server', other, 'can not be read: ' .. state.err)
+	elseif state and state ~= 'complete' and other ~= jid then
+		others[#others + 1] = other
+	elseif strict and not state then
+		return nil, lib.no_job(other)
 	end
-	return others
+end
+return others
 end
 elseif name == 'no_job' then
 function lib.no_job(jid)
-	return lib.new_problem('not_found', jid, 'does not exist')
+return lib.new_problem('not_found', jid, 'does not exist')
 end
 elseif name == 'number' then
 function lib.number(area, name, text)
-	local n = tonumber(text)
-	if not n or n - n ~= 0 then
-		lib.reject_number(area, name, text)
-	end
-	return n
+local n = tonumber(text)
+if not n or n - n ~= 0 then
+	lib.reject_number(area, name, text)
+end
+return n
 end
 elseif name == 'record' then
 function lib.record(key, text, cap)
-	local length = try('rpush', key .. '-history', text)
-	if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-		lib.trim_history(key .. '-history', length, cap)
-	end
-	return length
+local length = try('rpush', key .. '-history', text)
+if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+	lib.trim_history(key .. '-history', length, cap)
+end
+return length
 end
 elseif name == 'reject' then
 function lib.reject(area, message)
-	lib.raise(area, lib.new_problem('invalid', nil, message))
+lib.raise(area, lib.new_problem('invalid', nil, message))
 end
 elseif name == 'report' then
 function lib.report(count, more)
-	return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
+return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
 end
 elseif name == 'search' then
 function lib.search(area, list, cursor, count, limit, filters)
-	local offset = lib.after_cursor(area, list, cursor)
-	local jids, found = lib.bare_list(list, offset, count), {}
-	for i = 1, #jids do
-		if lib.is_selected(list, filters, jids[i]) then
-			found[#found + 1] = jids[i]
-		end
-		if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
-			return found, i, lib.cursor_at(list, offset + i - 1, jids[i], lib.score_in(list, jids[i]))
-		end
+local offset = lib.after_cursor(area, list, cursor)
+local jids, found = lib.bare_list(list, offset, count), {}
+for i = 1, #jids do
+	if lib.is_selected(list, filters, jids[i]) then
+		found[#found + 1] = jids[i]
 	end
-	return found, #jids, ''
+	if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
+		return found, i, lib.cursor_at(list, offset + i - 1, jids[i], lib.score_in(list, jids[i]))
+	end
+end
+return found, #jids, ''
 end
 elseif name == 'set_of' then
 function lib.set_of(list, first)
-	local set = {}
-	for i = first, #list do
-		set[list[i]] = true
-	end
-	return set
+local set = {}
+for i = first, #list do
+	set[list[i]] = true
+end
+return set
 end
 elseif name == 'settle' then
 function lib.settle(key, state, queue, remaining, more)
-	call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more))
+call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more))
 end
 elseif name == 'sooner' then
 function lib.sooner(a, b)
-	return a and b and math.min(a, b) or a or b
+return a and b and math.min(a, b) or a or b
 end
 elseif name == 'unfail' then
 function lib.unfail(jobs, given)
-	local groups = lib.add_work(jobs)
-	for i = #jobs, 1, -1 do
-		local job = jobs[i]
-		local key = lib.job_key(job.jid)
-		lib.adopt_history(job.jid, job.history)
-		lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.queue})))
-		lib.uncount_failure(job.from, lib.list_of(job.failure))
-		call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.queue, 'remaining', given.retries or job.retries or '5')
-		if given.retries then
-			call('hset', key, 'retries', given.retries)
-		end
-		if job.stored or given.o then
-			lib.restore(job, given)
-		end
+local groups = lib.add_work(jobs)
+for i = #jobs, 1, -1 do
+	local job = jobs[i]
+	local key = lib.job_key(job.jid)
+	lib.adopt_history(job.jid, job.history)
+	lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.queue})))
+	lib.uncount_failure(job.from, lib.list_of(job.failure))
+	call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.queue, 'remaining', given.retries or job.retries or '5')
+	if given.retries then
+		call('hset', key, 'retries', given.retries)
 	end
-	lib.unfile_failures(lib.jids_of(jobs))
-	for _, group in ipairs(groups) do
-		local job = group[1]
-		lib.know_unlisted(job.queue)
-		lib.note_filled(job.queue)
-		lib.wake(job.queue)
-		lib.publish_more({event = 'unfailed', queue = job.queue, count = #group, jid = not group[2] and job.jid or nil, group = lib.list_of(job.failure).group})
+	if job.stored or given.o then
+		lib.restore(job, given)
 	end
+end
+lib.unfile_failures(lib.jids_of(jobs))
+for _, group in ipairs(groups) do
+	local job = group[1]
+	lib.know_unlisted(job.queue)
+	lib.note_filled(job.queue)
+	lib.wake(job.queue)
+	lib.publish_more({event = 'unfailed', queue = job.queue, count = #group, jid = not group[2] and job.jid or nil, group = lib.list_of(job.failure).group})
+end
 end
 elseif name == 'unlist' then
 function lib.unlist(key)
-	if try('zcard', key) == 6 then
-		try('zadd', key, '0', '-----------------------------------------------------------------')
-		try('zrem', key, '-----------------------------------------------------------------')
-	end
+if try('zcard', key) == 6 then
+	try('zadd', key, '0', '-----------------------------------------------------------------')
+	try('zrem', key, '-----------------------------------------------------------------')
+end
 end
 elseif name == 'unpark' then
 function lib.unpark(jid, queue, score)
-	local work = lib.queue_key(queue, 'work')
-	if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
-		return false
-	end
-	call('zadd', work, score, jid)
-	call('hset', lib.job_key(jid), 'state', 'waiting')
-	call('hdel', lib.job_key(jid), 'x:parked')
-	lib.note_filled(queue)
-	lib.wake(queue)
-	return true
+local work = lib.queue_key(queue, 'work')
+if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
+	return false
+end
+call('zadd', work, score, jid)
+call('hset', lib.job_key(jid), 'state', 'waiting')
+call('hdel', lib.job_key(jid), 'x:parked')
+lib.note_filled(queue)
+lib.wake(queue)
+return true
 end
 end
 else
 if name == 'add_due' then
 function lib.add_due(bands, queue, part)
-	local first = call('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')
-	local due = tonumber(first[2])
-	if due and due <= now then
-		local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
-		lib.add_wait(bands, lib.finite(unpack(try('hmget', key, 'priority')), 0), due)
-	end
-	return due
+local first = call('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')
+local due = tonumber(first[2])
+if due and due <= now then
+	local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
+	lib.add_wait(bands, lib.finite(unpack(try('hmget', key, 'priority')), 0), due)
+end
+return due
 end
 elseif name == 'add_tag' then
 function lib.add_tag(jid, tag)
-	if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-		try('zincrby', prefix .. 'tags', 1, tag)
-	end
+if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+	try('zincrby', prefix .. 'tags', 1, tag)
+end
 end
 elseif name == 'advance' then
 function lib.advance(item, cap)
-	local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-	lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
-	lib.know_queue(queue)
-	if item.change then
-		lib.write_change(item, item.change)
+local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
+lib.know_queue(queue)
+if item.change then
+	lib.write_change(item, item.change)
+end
+if item.result then
+	call('hset', item.key, 'x:o', lib.with_letter(call('hget', item.key, 'x:o'), 'r'))
+end
+if item.stored and lib.has_lifetime(item.stored) then
+	lib.renew_life(jid)
+end
+if part == 'depends' then
+	lib.settle_item(item, 'depends', queue)
+	call('zadd', lib.queue_key(queue, 'depends'), stamp, jid)
+	lib.keep_delay(item.key, delay, item.checked)
+	lib.publish_advance(item)
+	local stored = item.change and item.change.o or item.stored
+	if stored and (lib.has_option(stored, 'f') or item.stored and lib.has_option(item.stored, 'f')) then
+		lib.watch(jid, lib.job_ended)
+		return call('hget', item.key, 'state')
 	end
-	if item.result then
-		call('hset', item.key, 'x:o', lib.with_letter(call('hget', item.key, 'x:o'), 'r'))
-	end
-	if item.stored and lib.has_lifetime(item.stored) then
-		lib.renew_life(jid)
-	end
-	if part == 'depends' then
-		lib.settle_item(item, 'depends', queue)
-		call('zadd', lib.queue_key(queue, 'depends'), stamp, jid)
-		lib.keep_delay(item.key, delay, item.checked)
-		lib.publish_advance(item)
-		local stored = item.change and item.change.o or item.stored
-		if stored and (lib.has_option(stored, 'f') or item.stored and lib.has_option(item.stored, 'f')) then
-			lib.watch(jid, lib.job_ended)
-			return call('hget', item.key, 'state')
-		end
-		return 'depends'
-	end
-	local state = 'waiting'
-	if part == 'scheduled' then
-		state = 'scheduled'
-		call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
-	else
-		call('zadd', lib.queue_key(queue, 'work'), lib.score_of(queue, item.priority, item.stored, {}), jid)
-	end
-	lib.settle_item(item, state, queue)
-	lib.note_filled(queue)
-	lib.publish_advance(item, lib.wake_for(queue, delay))
-	return state
+	return 'depends'
+end
+local state = 'waiting'
+if part == 'scheduled' then
+	state = 'scheduled'
+	call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
+else
+	call('zadd', lib.queue_key(queue, 'work'), lib.score_of(queue, item.priority, item.stored, {}), jid)
+end
+lib.settle_item(item, state, queue)
+lib.note_filled(queue)
+lib.publish_advance(item, lib.wake_for(queue, delay))
+return state
 end
 elseif name == 'allowed' then
 function lib.allowed(queue, settings, wanted)
-	if settings.max_concurrency > 0 then
-		local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
-		wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-	end
-	if settings.max_rate and wanted > 0 then
-		return lib.allowed_by_rate(queue, settings, wanted)
-	end
-	return wanted
+if settings.max_concurrency > 0 then
+	local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
+	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+end
+if settings.max_rate and wanted > 0 then
+	return lib.allowed_by_rate(queue, settings, wanted)
+end
+return wanted
 end
 elseif name == 'data_of' then
 function lib.data_of(key, wants_large)
-	local size = try('hstrlen', key, 'data')
-	if type(size) ~= 'number' or size > 262144 and not wants_large then
-		var.too_large = var.too_large + 1
-		return ''
-	end
-	var.searched = var.searched + size
-	return try('hget', key, 'data')
+local size = try('hstrlen', key, 'data')
+if type(size) ~= 'number' or size > 262144 and not wants_large then
+	var.too_large = var.too_large + 1
+	return ''
+end
+var.searched = var.searched + size
+return try('hget', key, 'data')
 end
 elseif name == 'due_key' then
 function lib.due_key(queue)
-	return prefix .. 'x:due:' .. queue
+return prefix .. 'x:due:' .. queue
 end
 elseif name == 'enqueue' then
 function lib.enqueue(item, queue, score)
-	local state, part = 'waiting', 'work'
-	if item.delay > 0 then
-		state, part, score = 'scheduled', 'scheduled', lib.exact(now + item.delay)
-	end
-	local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
-	if type(reply) == 'table' then
-		return nil, reply
-	end
-	return state
+local state, part = 'waiting', 'work'
+if item.delay > 0 then
+	state, part, score = 'scheduled', 'scheduled', lib.exact(now + item.delay)
+end
+local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
+if type(reply) == 'table' then
+	return nil, reply
+end
+return state
 end
 elseif name == 'exhaust' then
 function lib.exhaust(worker, item, queue, group, failure)
-	group = group or 'failed-retries-' .. queue
-	local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
-	failure = failure or lib.failure_json(group, message, now, '')
-	local problem = lib.add_failure(item.jid, group)
-	if problem then
-		return problem
-	end
-	item.group, item.message = group, message
-	lib.give_up(item, worker, {'remaining', item.remaining}, 'failed')
-	local cap, keep = lib.read_failing()
-	lib.mark_exhausted(item.jid, queue, group, failure, cap)
-	lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
-	lib.settle_failure(item.jid, group, item.stored, keep)
+group = group or 'failed-retries-' .. queue
+local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
+failure = failure or lib.failure_json(group, message, now, '')
+local problem = lib.add_failure(item.jid, group)
+if problem then
+	return problem
+end
+item.group, item.message = group, message
+lib.give_up(item, worker, {'remaining', item.remaining}, 'failed')
+local cap, keep = lib.read_failing()
+lib.mark_exhausted(item.jid, queue, group, failure, cap)
+lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
+lib.settle_failure(item.jid, group, item.stored, keep)
 end
 elseif name == 'give_up' then
 function lib.give_up(item, worker, fields, what)
-	try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
-	try('zrem', lib.worker_key(worker), item.jid)
-	lib.adopt_history(item.jid, item.history)
-	if item.grace then
-		call('hdel', item.key, 'grace')
-	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
-	end
-	if item.ended and what == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	lib.wake_for_slot(item.current)
+try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
+try('zrem', lib.worker_key(worker), item.jid)
+lib.adopt_history(item.jid, item.history)
+if item.grace then
+	call('hdel', item.key, 'grace')
+end
+if item.data ~= '' then
+	fields[#fields + 1] = 'data'
+	fields[#fields + 1] = item.data
+end
+if item.ended and what == 'failed' then
+	fields[#fields + 1] = 'x:result'
+	fields[#fields + 1] = item.ended
+end
+if item.began then
+	fields[#fields + 1] = 'x:attempts'
+	fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
+end
+call('hset', item.key, unpack(fields))
+lib.wake_for_slot(item.current)
 end
 elseif name == 'has_any' then
 function lib.has_any(text, letters)
-	return string.find(text, '^%a*[' .. letters .. ']') ~= nil
+return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
 elseif name == 'integer' then
 function lib.integer(area, name, text)
-	local value = lib.number(area, name, text)
-	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-		lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-	end
-	return value
+local value = lib.number(area, name, text)
+if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+	lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+end
+return value
 end
 elseif name == 'is_held' then
 function lib.is_held(worker, jid)
-	local holder, state = unpack(try('hmget', lib.job_key(jid), 'worker', 'state'))
-	return holder == worker and state == 'running'
+local holder, state = unpack(try('hmget', lib.job_key(jid), 'worker', 'state'))
+return holder == worker and state == 'running'
 end
 elseif name == 'is_open' then
 function lib.is_open(ask, i)
-	local known = ask.known
-	if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-		lib.look_ahead(ask, known, i, true)
-	end
-	return ask.paused[i] ~= 1 and not (known and known.empty[i])
+local known = ask.known
+if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+	lib.look_ahead(ask, known, i, true)
+end
+return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 elseif name == 'is_over' then
 function lib.is_over(jid, stored, state)
-	if not lib.has_lifetime(stored) then
-		return false
-	end
-	if not var.met_lives[stored] then
-		local _, values = lib.split_options(stored)
-		var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
-	end
-	local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
-	return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+if not lib.has_lifetime(stored) then
+	return false
+end
+if not var.met_lives[stored] then
+	local _, values = lib.split_options(stored)
+	var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+end
+local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
+return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 elseif name == 'is_shut' then
 function lib.is_shut(ask, urn, i)
-	if urn.shut[i] == nil then
-		urn.shut[i] = false
-		if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
-			lib.shut(urn, i)
-		end
+if urn.shut[i] == nil then
+	urn.shut[i] = false
+	if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
+		lib.shut(urn, i)
 	end
-	return urn.shut[i]
+end
+return urn.shut[i]
 end
 elseif name == 'jids_of' then
 function lib.jids_of(items)
-	local jids = {}
-	for i = 1, #items do
-		jids[i] = items[i].jid
-	end
-	return jids
+local jids = {}
+for i = 1, #items do
+	jids[i] = items[i].jid
+end
+return jids
 end
 elseif name == 'job_key' then
 function lib.job_key(jid)
-	return prefix .. 'j:' .. jid
+return prefix .. 'j:' .. jid
 end
 elseif name == 'kept_by' then
 function lib.kept_by(name, jid)
-	local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
-	local claim = lib.claim_of(stored)
-	local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
-	if holds and not lib.is_over(jid, stored, state) then
-		return jid, state, claim
-	end
-	return nil, state, stored
+local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
+local claim = lib.claim_of(stored)
+local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
+if holds and not lib.is_over(jid, stored, state) then
+	return jid, state, claim
+end
+return nil, state, stored
 end
 elseif name == 'lasting' then
 function lib.lasting(seconds)
-	return seconds == 60 and '60' or lib.exact(seconds)
+return seconds == 60 and '60' or lib.exact(seconds)
 end
 elseif name == 'let_run' then
 function lib.let_run(jid, other)
-	local dependencies = lib.job_key(jid) .. '-dependencies'
-	if type(try('srem', dependencies, other)) == 'table' then
-		return false
-	elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
-		call('sadd', dependencies, other)
-		return false
-	end
-	try('srem', lib.job_key(other) .. '-dependents', jid)
-	return true
+local dependencies = lib.job_key(jid) .. '-dependencies'
+if type(try('srem', dependencies, other)) == 'table' then
+	return false
+elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
+	call('sadd', dependencies, other)
+	return false
+end
+try('srem', lib.job_key(other) .. '-dependents', jid)
+return true
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-	if not text then
-		return {}
-	end
-	local ok, list = pcall(cjson.decode, text)
-	if ok and type(list) == 'table' then
-		return list
-	end
+if not text then
 	return {}
+end
+local ok, list = pcall(cjson.decode, text)
+if ok and type(list) == 'table' then
+	return list
+end
+return {}
 end
 elseif name == 'matches' then
 function lib.matches(filter, key, jid)
-	if filter.jid and not string.find(jid, filter.jid, 1, true) then
+if filter.jid and not string.find(jid, filter.jid, 1, true) then
+	return false
+end
+if filter.klass or filter.tag then
+	local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
+	if filter.klass and klass ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(tags), 1)[filter.tag] then
 		return false
 	end
-	if filter.klass or filter.tag then
-		local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
-		if filter.klass and klass ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(tags), 1)[filter.tag] then
-			return false
-		end
-	end
-	if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
-		return false
-	end
-	return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter.data)
+end
+if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
+	return false
+end
+return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter.data)
 end
 elseif name == 'new_urn' then
 function lib.new_urn(ask)
-	return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
+return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
 end
 elseif name == 'observe' then
 function lib.observe(kind, queue, durations)
-	local day = lib.day_of(now)
-	local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
-	local values, asked
-	if short then
-		values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-	else
-		asked = lib.count_buckets(durations)
-		values = try('hmget', key, unpack(asked))
-	end
-	local total, mean, vk, within_second = unpack(values, 1, 4)
-	total, mean, vk = lib.finite(total, 0), lib.finite(mean, 0), lib.finite(vk, 0)
-	local fresh = total == 0
-	if fresh then
-		mean, vk = 0, 0
-	end
-	for i = 1, #durations do
-		local value, before = durations[i], mean
-		total = total + 1
-		mean = mean + (value - mean) / total
-		vk = vk + (value - mean) * (value - before)
-	end
-	if short then
-		try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(within_second, 0) + #durations))
-	else
-		lib.write_summary(key, total, mean, vk, asked, values)
-	end
-	if fresh then
-		lib.begin_day(kind, day, queue)
-	end
+local day = lib.day_of(now)
+local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
+local values, asked
+if short then
+	values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+else
+	asked = lib.count_buckets(durations)
+	values = try('hmget', key, unpack(asked))
+end
+local total, mean, vk, within_second = unpack(values, 1, 4)
+total, mean, vk = lib.finite(total, 0), lib.finite(mean, 0), lib.finite(vk, 0)
+local fresh = total == 0
+if fresh then
+	mean, vk = 0, 0
+end
+for i = 1, #durations do
+	local value, before = durations[i], mean
+	total = total + 1
+	mean = mean + (value - mean) / total
+	vk = vk + (value - mean) * (value - before)
+end
+if short then
+	try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(within_second, 0) + #durations))
+else
+	lib.write_summary(key, total, mean, vk, asked, values)
+end
+if fresh then
+	lib.begin_day(kind, day, queue)
+end
 end
 elseif name == 'options' then
 function lib.options(area, first, last)
-	local found = {}
-	if last < first then
-		return found
-	end
-	if (last - first) % 2 == 0 or last > #ARGV then
-		lib.reject(area, 'Odd number of additional args')
-	end
-	for i = first, last, 2 do
-		found[ARGV[i]] = ARGV[i + 1]
-	end
+local found = {}
+if last < first then
 	return found
+end
+if (last - first) % 2 == 0 or last > #ARGV then
+	lib.reject(area, 'Odd number of additional args')
+end
+for i = first, last, 2 do
+	found[ARGV[i]] = ARGV[i + 1]
+end
+return found
 end
 elseif name == 'part_of' then
 function lib.part_of(item)
-	if item.waits then
-		return 'depends'
-	end
-	return item.delay > 0 and 'scheduled' or 'work'
+if item.waits then
+	return 'depends'
+end
+return item.delay > 0 and 'scheduled' or 'work'
 end
 elseif name == 'pass_on' then
 function lib.pass_on(ask)
-	for i = 1, #ask.queues do
-		if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
-			lib.wake(ask.queues[i])
-		end
+for i = 1, #ask.queues do
+	if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
+		lib.wake(ask.queues[i])
 	end
+end
 end
 elseif name == 'prepare' then
 function lib.prepare(puts, fresh)
-	local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
-	local unheld = puts.claiming and lib.all_free(puts.items)
-	for i, item in ipairs(puts.items) do
-		item.depends, item.given = item.depends or var.none, item.given or var.none
-		lib.read_before(puts, item, before, claims, fresh, unheld)
-		if not item.left then
-			local key = lib.queue_key(item.queue, lib.part_of(item))
-			if not asked[key] then
-				asked[key] = true
-				call('zcard', key)
-			end
-			before[item.jid] = 'put'
-			found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
-		elseif item.holder or item.checked ~= 'new' and not item.given.replace then
-			found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
-			refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
+local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
+local unheld = puts.claiming and lib.all_free(puts.items)
+for i, item in ipairs(puts.items) do
+	item.depends, item.given = item.depends or var.none, item.given or var.none
+	lib.read_before(puts, item, before, claims, fresh, unheld)
+	if not item.left then
+		local key = lib.queue_key(item.queue, lib.part_of(item))
+		if not asked[key] then
+			asked[key] = true
+			call('zcard', key)
 		end
+		before[item.jid] = 'put'
+		found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+	elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+		found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+		refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
 	end
-	lib.drop_left(puts.items)
-	for g = 1, #puts.groups do
-		lib.drop_left(puts.groups[g])
+end
+lib.drop_left(puts.items)
+for g = 1, #puts.groups do
+	lib.drop_left(puts.groups[g])
+end
+if puts.batches then
+	lib.read_batches('Put', puts.batches, puts.items)
+end
+if not fresh then
+	lib.refuse_circles(puts.items)
+end
+for _, item in ipairs(puts.items) do
+	if #item.others > 0 then
+		lib.must_link(item.jid, item.others, added)
 	end
-	if puts.batches then
-		lib.read_batches('Put', puts.batches, puts.items)
+end
+for jid, batch in pairs(puts.batches or var.none) do
+	batch.count = lib.link_members(jid, batch.members, added)
+end
+lib.write_claims(puts.items)
+for i = 1, #refused do
+	lib.note_refused(refused[i])
+end
+for _, item in ipairs(puts.items) do
+	local before_it = item.claim and item.claimed and lib.claim_of(item.claimed)
+	if before_it and before_it.k ~= item.claim.k then
+		lib.release_claim(item.jid, item.claimed, 'canceled')
 	end
-	if not fresh then
-		lib.refuse_circles(puts.items)
+	if item.old then
+		lib.leave(item, puts.worker)
 	end
-	for _, item in ipairs(puts.items) do
-		if #item.others > 0 then
-			lib.must_link(item.jid, item.others, added)
-		end
-	end
-	for jid, batch in pairs(puts.batches or var.none) do
-		batch.count = lib.link_members(jid, batch.members, added)
-	end
-	lib.write_claims(puts.items)
-	for i = 1, #refused do
-		lib.note_refused(refused[i])
-	end
-	for _, item in ipairs(puts.items) do
-		local before_it = item.claim and item.claimed and lib.claim_of(item.claimed)
-		if before_it and before_it.k ~= item.claim.k then
-			lib.release_claim(item.jid, item.claimed, 'canceled')
-		end
-		if item.old then
-			lib.leave(item, puts.worker)
-		end
-	end
-	return found
+end
+return found
 end
 elseif name == 'promote' then
 function lib.promote(jids)
-	lib.must_publish()
-	local jobs, ready = lib.read_scheduled(jids)
-	local groups = lib.group_by_queue(jobs)
-	for g = 1, #groups do
-		call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
-		call('zcard', lib.queue_key(groups[g][1].queue, 'scheduled'))
-	end
-	for g = 1, #groups do
-		lib.release_scheduled(groups[g])
-	end
-	return ready + #jobs
+lib.must_publish()
+local jobs, ready = lib.read_scheduled(jids)
+local groups = lib.group_by_queue(jobs)
+for g = 1, #groups do
+	call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
+	call('zcard', lib.queue_key(groups[g][1].queue, 'scheduled'))
+end
+for g = 1, #groups do
+	lib.release_scheduled(groups[g])
+end
+return ready + #jobs
 end
 elseif name == 'publish' then
 function lib.publish(channel, message)
-	return try('publish', prefix .. channel, message)
+return try('publish', prefix .. channel, message)
 end
 elseif name == 'put_off' then
 function lib.put_off(queue, jid, delay)
-	try('zrem', lib.queue_key(queue, 'work'), jid)
-	call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
-	call('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('hset', lib.job_key(jid), 'state', 'scheduled')
-	lib.wake_for(queue, delay)
+try('zrem', lib.queue_key(queue, 'work'), jid)
+call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
+call('zrem', lib.queue_key(queue, 'locks'), jid)
+call('hset', lib.job_key(jid), 'state', 'scheduled')
+lib.wake_for(queue, delay)
 end
 elseif name == 'rank_of' then
 function lib.rank_of(key, score, jid)
-	if call('zscore', key, jid) == score then
-		return call('zrank', key, jid), true
+if call('zscore', key, jid) == score then
+	return call('zrank', key, jid), true
+end
+local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+while low < high do
+	local middle = math.floor((low + high) / 2)
+	if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
+		high = middle
+	else
+		low = middle + 1
 	end
-	local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
-	while low < high do
-		local middle = math.floor((low + high) / 2)
-		if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
-			high = middle
-		else
-			low = middle + 1
-		end
-	end
-	return low, false
+end
+return low, false
 end
 elseif name == 'related' then
 function lib.related(jid, name, left_out)
-	local key, room = lib.job_key(jid) .. '-' .. name, var.budget.relations
-	if room then
-		local count = try('scard', key)
-		if count == 0 or type(count) == 'table' then
-			return empty_list
-		elseif count > room then
-			left_out[#left_out + 1] = name
-			return empty_list
-		end
-		var.budget.relations = room - count
+local key, room = lib.job_key(jid) .. '-' .. name, var.budget.relations
+if room then
+	local count = try('scard', key)
+	if count == 0 or type(count) == 'table' then
+		return empty_list
+	elseif count > room then
+		left_out[#left_out + 1] = name
+		return empty_list
 	end
-	return lib.array(try('smembers', key))
+	var.budget.relations = room - count
+end
+return lib.array(try('smembers', key))
 end
 elseif name == 'release' then
 function lib.release(worker, item)
-	local problem, state = lib.read_owned('Release', item, worker)
-	local delay = item.delay
-	if not problem then
-		if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
-			item.delay = 0
-		end
-		local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
-		state, problem = lib.enqueue(item, item.current, score)
+local problem, state = lib.read_owned('Release', item, worker)
+local delay = item.delay
+if not problem then
+	if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
+		item.delay = 0
 	end
-	if problem then
-		return problem
-	end
-	local waits = item.delay
-	item.delay = delay
-	lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
-	lib.wake_for(item.current, waits)
-	if item.stored then
-		lib.stop_limited(item.jid, item.stored)
-	end
+	local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
+	state, problem = lib.enqueue(item, item.current, score)
+end
+if problem then
+	return problem
+end
+local waits = item.delay
+item.delay = delay
+lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
+lib.wake_for(item.current, waits)
+if item.stored then
+	lib.stop_limited(item.jid, item.stored)
+end
 end
 elseif name == 'restore' then
 function lib.restore(job, given)
-	local stored = job.stored or ''
-	local claim = lib.claim_again(job.jid, stored)
-	if claim then
-		lib.write_claim(job.jid, claim)
-	end
-	if given.o or lib.has_any(stored, 'stkKn') then
-		lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
-		lib.note_life(job.jid, given.ends)
-	end
+local stored = job.stored or ''
+local claim = lib.claim_again(job.jid, stored)
+if claim then
+	lib.write_claim(job.jid, claim)
+end
+if given.o or lib.has_any(stored, 'stkKn') then
+	lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+	lib.note_life(job.jid, given.ends)
+end
 end
 elseif name == 'ring_of' then
 function lib.ring_of(step)
-	if step == 60 then
-		return 180, 8
-	elseif step == 300 then
-		return 288, 8 + 180 * 17
-	elseif step == 3600 then
-		return 720, 8 + (180 + 288) * 17
-	end
+if step == 60 then
+	return 180, 8
+elseif step == 300 then
+	return 288, 8 + 180 * 17
+elseif step == 3600 then
+	return 720, 8 + (180 + 288) * 17
+end
 end
 elseif name == 'set_due' then
 function lib.set_due(item, due)
-	local within = item.given.within
-	if within and due > item.first + within then
-		due = item.first + within
-	end
-	item.due, item.delay = due, math.max(due - now, 0)
-	item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
+local within = item.given.within
+if within and due > item.first + within then
+	due = item.first + within
+end
+item.due, item.delay = due, math.max(due - now, 0)
+item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
 end
 elseif name == 'shuffle' then
 function lib.shuffle(ask)
-	local queues, cursor = ask.queues, ask.cursor
-	for i = #queues, 2, -1 do
-		cursor = cursor * 16807 % 2147483647
-		local other = cursor % i + 1
-		queues[i], queues[other] = queues[other], queues[i]
-	end
-	ask.cursor = 0
+local queues, cursor = ask.queues, ask.cursor
+for i = #queues, 2, -1 do
+	cursor = cursor * 16807 % 2147483647
+	local other = cursor % i + 1
+	queues[i], queues[other] = queues[other], queues[i]
+end
+ask.cursor = 0
 end
 elseif name == 'text_of' then
 function lib.text_of(problem)
-	local jid, text = problem.jid, problem.err or problem.text
-	if not classic then
-		jid = jid or ''
-		text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
-		return (string.gsub(text, '%z', ' '))
-	end
-	return jid and 'Job ' .. jid .. ' ' .. text or text
+local jid, text = problem.jid, problem.err or problem.text
+if not classic then
+	jid = jid or ''
+	text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+	return (string.gsub(text, '%z', ' '))
+end
+return jid and 'Job ' .. jid .. ' ' .. text or text
 end
 elseif name == 'without' then
 function lib.without(items, field)
-	local found = {}
-	for i = 1, #items do
-		if not items[i][field] then
-			found[#found + 1] = items[i]
-		end
+local found = {}
+for i = 1, #items do
+	if not items[i][field] then
+		found[#found + 1] = items[i]
 	end
-	return found
+end
+return found
 end
 end
 end
@@ -1245,2411 +1245,2412 @@ else
 if length < 9 then
 if name == 'add_band' then
 function lib.add_band(bands, work, priority, score)
-	if score > priority - 0.1 then
-		lib.add_some(bands, work, lib.exact(score), '(' .. lib.exact(priority - 0.1), '8')
-	end
-	if score > priority - 0.5 then
-		lib.add_some(bands, work, lib.exact(priority - 0.1), '(' .. lib.exact(priority - 0.5), '1')
-	end
-	lib.add_some(bands, work, lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), '1')
+if score > priority - 0.1 then
+	lib.add_some(bands, work, lib.exact(score), '(' .. lib.exact(priority - 0.1), '8')
+end
+if score > priority - 0.5 then
+	lib.add_some(bands, work, lib.exact(priority - 0.1), '(' .. lib.exact(priority - 0.5), '1')
+end
+lib.add_some(bands, work, lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), '1')
 end
 elseif name == 'add_some' then
 function lib.add_some(bands, work, from, to, limit)
-	local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
-	for i = 1, #found, 2 do
-		local at, priority = lib.since_when(found[i], lib.finite(found[i + 1], math.huge))
-		lib.add_wait(bands, priority, at)
-	end
+local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
+for i = 1, #found, 2 do
+	local at, priority = lib.since_when(found[i], lib.finite(found[i + 1], math.huge))
+	lib.add_wait(bands, priority, at)
+end
 end
 elseif name == 'add_tags' then
 function lib.add_tags(jid, tags, first)
-	for i = first, #tags do
-		lib.add_tag(jid, tags[i])
-	end
+for i = first, #tags do
+	lib.add_tag(jid, tags[i])
+end
 end
 elseif name == 'add_wait' then
 function lib.add_wait(bands, priority, at)
-	local waited = math.max(now - at, 0)
-	for i = 1, #bands do
-		if bands[i].priority == priority then
-			bands[i].waited = math.max(bands[i].waited, waited)
-			return
-		end
+local waited = math.max(now - at, 0)
+for i = 1, #bands do
+	if bands[i].priority == priority then
+		bands[i].waited = math.max(bands[i].waited, waited)
+		return
 	end
-	bands[#bands + 1] = {priority = priority, waited = waited}
+end
+bands[#bands + 1] = {priority = priority, waited = waited}
 end
 elseif name == 'add_work' then
 function lib.add_work(jobs)
-	local groups = lib.group_by_queue(jobs)
-	for g = 2, #groups do
-		call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
-	end
-	for g = 1, #groups do
-		local queue = groups[g][1].queue
-		lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), lib.scores_of(queue, groups[g]))
-	end
-	return groups
+local groups = lib.group_by_queue(jobs)
+for g = 2, #groups do
+	call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
+end
+for g = 1, #groups do
+	local queue = groups[g][1].queue
+	lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), lib.scores_of(queue, groups[g]))
+end
+return groups
 end
 elseif name == 'all_free' then
 function lib.all_free(items)
-	local keys = {}
-	for i = 1, #items do
-		local claim = items[i].given and items[i].given.claim
-		keys[#keys + 1] = claim and lib.unique_key(claim.k)
-	end
-	return lib.count_existing(keys) == 0
+local keys = {}
+for i = 1, #items do
+	local claim = items[i].given and items[i].given.claim
+	keys[#keys + 1] = claim and lib.unique_key(claim.k)
+end
+return lib.count_existing(keys) == 0
 end
 elseif name == 'claim_of' then
 function lib.claim_of(text)
-	local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
-	if key then
-		return {k = key}
-	end
-	local _, values = lib.split_options(text)
-	local claim = values.u
-	if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-		return claim
-	end
+local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+if key then
+	return {k = key}
+end
+local _, values = lib.split_options(text)
+local claim = values.u
+if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+	return claim
+end
 end
 elseif name == 'count_in' then
 function lib.count_in(text)
-	local count = lib.finite(text, 0)
-	return count >= 0 and count < 2 ^ 53 and count or 0
+local count = lib.finite(text, 0)
+return count >= 0 and count < 2 ^ 53 and count or 0
 end
 elseif name == 'end_life' then
 function lib.end_life(jid, as)
-	local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
-	local state, stored, since = job.state, job['x:o'] or '', lib.finite(job.time, now)
-	if state == 'failed' then
-		since = lib.finite(lib.list_of(job.failure).when, now)
-	end
-	local ends = state and lib.end_of_life(jid, stored, as or state, since)
-	if ends and ends <= now then
-		if state == 'complete' then
-			lib.delete_complete(jid, job.tags, stored)
-			return true
-		elseif lib.expire_job(jid, job) then
-			if state ~= 'failed' then
-				lib.tally_expired(job.queue or '')
-			end
-			return true
+local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
+local state, stored, since = job.state, job['x:o'] or '', lib.finite(job.time, now)
+if state == 'failed' then
+	since = lib.finite(lib.list_of(job.failure).when, now)
+end
+local ends = state and lib.end_of_life(jid, stored, as or state, since)
+if ends and ends <= now then
+	if state == 'complete' then
+		lib.delete_complete(jid, job.tags, stored)
+		return true
+	elseif lib.expire_job(jid, job) then
+		if state ~= 'failed' then
+			lib.tally_expired(job.queue or '')
 		end
-		ends = now + 60
-	elseif state == 'running' and lib.has_option(stored, 's') then
-		ends = lib.sooner(ends, now + 60)
+		return true
 	end
-	lib.note_life(jid, ends)
-	return false
+	ends = now + 60
+elseif state == 'running' and lib.has_option(stored, 's') then
+	ends = lib.sooner(ends, now + 60)
+end
+lib.note_life(jid, ends)
+return false
 end
 elseif name == 'fill_urn' then
 function lib.fill_urn(ask, urn)
-	local open, sums, n, sum, before = {}, {}, 0, 0, 0
-	for i = 1, #ask.queues do
-		if not lib.is_shut(ask, urn, i) then
-			n, sum = n + 1, sum + ask.sums[i] - before
-			open[n], sums[n] = i, sum
-		end
-		before = ask.sums[i]
+local open, sums, n, sum, before = {}, {}, 0, 0, 0
+for i = 1, #ask.queues do
+	if not lib.is_shut(ask, urn, i) then
+		n, sum = n + 1, sum + ask.sums[i] - before
+		open[n], sums[n] = i, sum
 	end
-	urn.open, urn.sums = open, sums
+	before = ask.sums[i]
+end
+urn.open, urn.sums = open, sums
 end
 elseif name == 'find_job' then
 function lib.find_job(run, jid, asks_due)
-	local job = lib.read_job(run, jid)
-	if not job[13] then
-		return
-	elseif not asks_due then
-		return lib.job_json(job, lib.is_tracked(jid))
-	end
-	local state, more = job[14], lib.set_beside(job)
-	if job[17] then
-		more = more .. lib.attempts_member(job[17])
-	end
-	if state == 'scheduled' or state == 'depends' then
-		more = more .. lib.due_member(jid, job[2], state)
-	end
-	return lib.job_json(job, lib.is_tracked(jid), more)
+local job = lib.read_job(run, jid)
+if not job[13] then
+	return
+elseif not asks_due then
+	return lib.job_json(job, lib.is_tracked(jid))
+end
+local state, more = job[14], lib.set_beside(job)
+if job[17] then
+	more = more .. lib.attempts_member(job[17])
+end
+if state == 'scheduled' or state == 'depends' then
+	more = more .. lib.due_member(jid, job[2], state)
+end
+return lib.job_json(job, lib.is_tracked(jid), more)
 end
 elseif name == 'hand_out' then
 function lib.hand_out(key, worker, expires)
-	call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 end
 elseif name == 'has_jobs' then
 function lib.has_jobs(queue, worker, soon)
-	if call('exists', lib.queue_key(queue, 'work')) == 1 then
-		return true
-	end
-	local soonest = now + soon
-	for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-		local due = tonumber(try('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
-		soonest = due and math.min(due, soonest) or soonest
-	end
-	return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
+if call('exists', lib.queue_key(queue, 'work')) == 1 then
+	return true
+end
+local soonest = now + soon
+for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+	local due = tonumber(try('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+	soonest = due and math.min(due, soonest) or soonest
+end
+return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
 end
 elseif name == 'has_room' then
 function lib.has_room(jid)
-	if var.budget.text <= 0 then
-		return false
-	end
-	local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
-	return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+if var.budget.text <= 0 then
+	return false
+end
+local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
+return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
 end
 elseif name == 'has_text' then
 function lib.has_text(data, text)
-	if type(data) ~= 'string' then
-		return false
-	elseif string.find(data, text, 1, true) then
-		return true
-	elseif not string.find(data, '\\', 1, true) then
-		return false
-	end
-	var.searched = var.searched + 9 * #data
-	local read = string.gsub(string.gsub(data, '\\u(%x%x%x%x)', lib.character), '\\(["/])', '%1')
-	return string.find(read, text, 1, true) ~= nil
+if type(data) ~= 'string' then
+	return false
+elseif string.find(data, text, 1, true) then
+	return true
+elseif not string.find(data, '\\', 1, true) then
+	return false
+end
+var.searched = var.searched + 9 * #data
+local read = string.gsub(string.gsub(data, '\\u(%x%x%x%x)', lib.character), '\\(["/])', '%1')
+return string.find(read, text, 1, true) ~= nil
 end
 elseif name == 'idle_key' then
 function lib.idle_key()
-	return prefix .. 'x:idle'
+return prefix .. 'x:idle'
 end
 elseif name == 'in_grace' then
 function lib.in_grace(grace, expires, ends)
-	return tonumber(grace) == 1 and ends ~= lib.finite(expires)
+return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 end
 elseif name == 'is_batch' then
 function lib.is_batch(stored)
-	return stored and lib.has_option(stored, 'b')
+return stored and lib.has_option(stored, 'b')
 end
 elseif name == 'is_empty' then
 function lib.is_empty(ask, i)
-	local known = ask.known
-	if not known then
-		return false
-	end
-	if known.empty[i] == nil then
-		lib.look_ahead(ask, known, i)
-	end
-	if known.empty[i] then
-		known.found[#known.found + 1] = i
-	end
-	return known.empty[i]
+local known = ask.known
+if not known then
+	return false
+end
+if known.empty[i] == nil then
+	lib.look_ahead(ask, known, i)
+end
+if known.empty[i] then
+	known.found[#known.found + 1] = i
+end
+return known.empty[i]
 end
 elseif name == 'is_heard' then
 function lib.is_heard()
-	if classic or KEYS[2] then
-		return true
-	end
-	local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
-	if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
-		return true
-	end
-	local about = try('info', 'replication')
-	return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
+if classic or KEYS[2] then
+	return true
+end
+local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
+if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
+	return true
+end
+local about = try('info', 'replication')
+return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
 end
 elseif name == 'is_plain' then
 function lib.is_plain(list)
-	return list.kind == 'failed' or list.kind == 'jids'
+return list.kind == 'failed' or list.kind == 'jids'
 end
 elseif name == 'is_ready' then
 function lib.is_ready(queue)
-	return call('exists', lib.queue_key(queue, 'work')) == 1 or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur') or lib.is_due(queue, 'locks')
+return call('exists', lib.queue_key(queue, 'work')) == 1 or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur') or lib.is_due(queue, 'locks')
 end
 elseif name == 'job_json' then
 function lib.job_json(job, tracked, more, newest)
-	local jid, tags, failure = job[13], job[7], job[10]
-	lib.adopt_history(jid, job[12])
-	local retries, remaining, priority = job[4], job[5], job[3]
-	if retries ~= '5' then
-		retries = lib.finite(retries, 0)
-	end
-	if remaining ~= '5' then
-		remaining = math.floor(lib.finite(remaining, 0))
-	end
-	if priority ~= '0' then
-		priority = lib.exact(lib.finite(priority, 0))
-	end
-	local encode = cjson.encode
-	local history = lib.history_json(jid, newest)
-	local related_jobs = lib.relations_json(jid)
-	return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+local jid, tags, failure = job[13], job[7], job[10]
+lib.adopt_history(jid, job[12])
+local retries, remaining, priority = job[4], job[5], job[3]
+if retries ~= '5' then
+	retries = lib.finite(retries, 0)
+end
+if remaining ~= '5' then
+	remaining = math.floor(lib.finite(remaining, 0))
+end
+if priority ~= '0' then
+	priority = lib.exact(lib.finite(priority, 0))
+end
+local encode = cjson.encode
+local history = lib.history_json(jid, newest)
+local related_jobs = lib.relations_json(jid)
+return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 elseif name == 'known_as' then
 function lib.known_as(item, earlier, holder, held)
-	if earlier and earlier.left then
-		return earlier.holder or earlier.jid
-	end
-	return not earlier and held and held.j == item.jid and holder
+if earlier and earlier.left then
+	return earlier.holder or earlier.jid
+end
+return not earlier and held and held.j == item.jid and holder
 end
 elseif name == 'list_key' then
 function lib.list_key(area, kind, name)
-	local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-	if parts[kind] then
-		return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
-	elseif kind == 'failed' then
-		return prefix .. 'f:' .. lib.named(area, 'group', name)
-	elseif kind == 'tagged' then
-		return prefix .. 't:' .. lib.named(area, 'tag', name)
-	elseif kind == 'complete' then
-		return prefix .. 'completed'
-	elseif kind == 'tracked' then
-		return prefix .. 'tracked'
-	elseif kind == 'worker' then
-		return lib.worker_key(lib.named(area, 'worker', name))
-	end
-	lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
+local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+if parts[kind] then
+	return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
+elseif kind == 'failed' then
+	return prefix .. 'f:' .. lib.named(area, 'group', name)
+elseif kind == 'tagged' then
+	return prefix .. 't:' .. lib.named(area, 'tag', name)
+elseif kind == 'complete' then
+	return prefix .. 'completed'
+elseif kind == 'tracked' then
+	return prefix .. 'tracked'
+elseif kind == 'worker' then
+	return lib.worker_key(lib.named(area, 'worker', name))
+end
+lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
 elseif name == 'names_of' then
 function lib.names_of(text)
-	local found = {}
-	for _, name in ipairs(lib.list_of(text)) do
-		if type(name) == 'string' or type(name) == 'number' then
-			found[#found + 1] = tostring(name)
-		end
+local found = {}
+for _, name in ipairs(lib.list_of(text)) do
+	if type(name) == 'string' or type(name) == 'number' then
+		found[#found + 1] = tostring(name)
 	end
-	return found
+end
+return found
 end
 elseif name == 'new_puts' then
 function lib.new_puts(worker, checked)
-	return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 end
 elseif name == 'no_batch' then
 function lib.no_batch(jid)
-	return lib.new_problem('invalid', jid, 'is not a batch')
+return lib.new_problem('invalid', jid, 'is not a batch')
 end
 elseif name == 'no_queue' then
 function lib.no_queue(jid)
-	return lib.new_problem('invalid', jid, 'is in no queue')
+return lib.new_problem('invalid', jid, 'is in no queue')
 end
 elseif name == 'open_one' then
 function lib.open_one(ask, i, wanted, direct)
-	local queue = ask.queues[i]
-	if ask.first and #ask.first == 0 or ask.paused[i] == 1 or lib.is_empty(ask, i) then
-		return var.none, 0
+local queue = ask.queues[i]
+if ask.first and #ask.first == 0 or ask.paused[i] == 1 or lib.is_empty(ask, i) then
+	return var.none, 0
+end
+local its = lib.read_settings(queue)
+ask.settings[i] = its
+if its.max_concurrency > 0 or its.max_rate then
+	ask.limit, wanted = ask.count, direct
+end
+local most = lib.allowed(queue, its, wanted)
+if most < wanted and not ask.kept then
+	ask.kept = lib.finite(try('zcard', lib.queue_key(queue, 'work')), 0) > most
+end
+wanted = most
+if wanted == 0 then
+	return var.none, 0
+end
+if ask.known then
+	ask.tracked = call('exists', prefix .. 'tracked', lib.queue_key(queue, 'recur'), lib.queue_key(queue, 'scheduled')) > 0
+end
+its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+its.heartbeat = lib.kept_lock_time(its.heartbeat)
+local expired = ask.quiet and var.none or lib.open_queue(queue, its, wanted)
+if its.handled then
+	ask.handled = true
+end
+if its.left then
+	ask.left = true
+	if #expired > 0 then
+		wanted = #expired
 	end
-	local its = lib.read_settings(queue)
-	ask.settings[i] = its
-	if its.max_concurrency > 0 or its.max_rate then
-		ask.limit, wanted = ask.count, direct
-	end
-	local most = lib.allowed(queue, its, wanted)
-	if most < wanted and not ask.kept then
-		ask.kept = lib.finite(try('zcard', lib.queue_key(queue, 'work')), 0) > most
-	end
-	wanted = most
-	if wanted == 0 then
-		return var.none, 0
-	end
-	if ask.known then
-		ask.tracked = call('exists', prefix .. 'tracked', lib.queue_key(queue, 'recur'), lib.queue_key(queue, 'scheduled')) > 0
-	end
-	its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-	its.heartbeat = lib.kept_lock_time(its.heartbeat)
-	local expired = ask.quiet and var.none or lib.open_queue(queue, its, wanted)
-	if its.handled then
-		ask.handled = true
-	end
-	if its.left then
-		ask.left = true
-		if #expired > 0 then
-			wanted = #expired
-		end
-	end
-	if ask.known and (expired ~= var.none or var.dropped > 0) then
-		ask.known.empty, ask.known.step = {}, 1
-	end
-	return expired, wanted - #expired
+end
+if ask.known and (expired ~= var.none or var.dropped > 0) then
+	ask.known.empty, ask.known.step = {}, 1
+end
+return expired, wanted - #expired
 end
 elseif name == 'outsider' then
 function lib.outsider(jids, among)
-	for i = 1, #jids do
-		if not among[jids[i]] then
-			return jids[i]
-		end
+for i = 1, #jids do
+	if not among[jids[i]] then
+		return jids[i]
 	end
+end
 end
 elseif name == 'past_key' then
 function lib.past_key(queue)
-	return prefix .. 'x:history:' .. queue
+return prefix .. 'x:history:' .. queue
 end
 elseif name == 'precedes' then
 function lib.precedes(a, b)
-	for i = 1, math.min(#a, #b) do
-		local x, y = string.byte(a, i), string.byte(b, i)
-		if x ~= y then
-			return x < y
-		end
+for i = 1, math.min(#a, #b) do
+	local x, y = string.byte(a, i), string.byte(b, i)
+	if x ~= y then
+		return x < y
 	end
-	return #a < #b
+end
+return #a < #b
 end
 elseif name == 'put_back' then
 function lib.put_back(queue, jid, stored)
-	local _, values = lib.split_options(stored)
-	if values.q ~= 'last' and values.q ~= 'place' then
-		return false
-	end
-	local priority, place = unpack(try('hmget', lib.job_key(jid), 'priority', 'x:place'))
-	local turn = values.g and lib.fair_score(queue, priority, stored, {})
-	local at = now + var.made_last * 0.000001
-	if values.q == 'place' and not turn then
-		at = lib.finite(place, now)
-	else
-		var.made_last = var.made_last + 1
-	end
-	call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, priority), jid)
-	call('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
-	lib.wake_for(queue, 0)
-	return true
+local _, values = lib.split_options(stored)
+if values.q ~= 'last' and values.q ~= 'place' then
+	return false
+end
+local priority, place = unpack(try('hmget', lib.job_key(jid), 'priority', 'x:place'))
+local turn = values.g and lib.fair_score(queue, priority, stored, {})
+local at = now + var.made_last * 0.000001
+if values.q == 'place' and not turn then
+	at = lib.finite(place, now)
+else
+	var.made_last = var.made_last + 1
+end
+call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, priority), jid)
+call('zrem', lib.queue_key(queue, 'locks'), jid)
+call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
+lib.wake_for(queue, 0)
+return true
 end
 elseif name == 'put_once' then
 function lib.put_once(puts)
-	local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
-	local jids = lib.jids_of(items)
-	local ends = call('zmscore', key, unpack(jids))
-	for i = 1, #items do
-		if ends[i] then
-			items[i].left = 'put'
-			left[#left + 1] = {i - 1, jids[i], 'put'}
-		else
-			positions[#positions + 1] = i - 1
-		end
+local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
+local jids = lib.jids_of(items)
+local ends = call('zmscore', key, unpack(jids))
+for i = 1, #items do
+	if ends[i] then
+		items[i].left = 'put'
+		left[#left + 1] = {i - 1, jids[i], 'put'}
+	else
+		positions[#positions + 1] = i - 1
 	end
-	for g = 1, #puts.groups do
-		lib.drop_left(puts.groups[g])
+end
+for g = 1, #puts.groups do
+	lib.drop_left(puts.groups[g])
+end
+if puts.groups[1] ~= items then
+	lib.drop_left(items)
+end
+local refused = {}
+for _, found in ipairs(#positions > 0 and lib.put(puts) or var.none) do
+	found[1] = positions[found[1] + 1]
+	refused[found[1]] = found[3] ~= 'replaced'
+	left[#left + 1] = found
+end
+local receipts = {}
+for _, place in ipairs(positions) do
+	if not refused[place] then
+		receipts[#receipts + 1] = lib.exact(now + 604800)
+		receipts[#receipts + 1] = jids[place + 1]
 	end
-	if puts.groups[1] ~= items then
-		lib.drop_left(items)
-	end
-	local refused = {}
-	for _, found in ipairs(#positions > 0 and lib.put(puts) or var.none) do
-		found[1] = positions[found[1] + 1]
-		refused[found[1]] = found[3] ~= 'replaced'
-		left[#left + 1] = found
-	end
-	local receipts = {}
-	for _, place in ipairs(positions) do
-		if not refused[place] then
-			receipts[#receipts + 1] = lib.exact(now + 604800)
-			receipts[#receipts + 1] = jids[place + 1]
-		end
-	end
-	lib.each_slice(try, 'zadd', key, receipts)
-	local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
-	if over[1] then
-		try('zrem', key, unpack(over))
-	end
-	return left
+end
+lib.each_slice(try, 'zadd', key, receipts)
+local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
+if over[1] then
+	try('zrem', key, unpack(over))
+end
+return left
 end
 elseif name == 'read_end' then
 function lib.read_end(run, jid)
-	local state, time, failure, stored = unpack(run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result'))
-	if not state then
-		return false
+local state, time, failure, stored = unpack(run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result'))
+if not state then
+	return false
+end
+local found = {state = state}
+local ended = state == 'complete' or state == 'failed'
+if ended then
+	local belongs = lib.result_field(state, time, '')
+	if string.sub(stored or '', 1, #belongs) == belongs then
+		found.result = string.sub(stored, #belongs + 1)
 	end
-	local found = {state = state}
-	local ended = state == 'complete' or state == 'failed'
-	if ended then
-		local belongs = lib.result_field(state, time, '')
-		if string.sub(stored or '', 1, #belongs) == belongs then
-			found.result = string.sub(stored, #belongs + 1)
-		end
-		found.failure = state == 'failed' and failure or nil
-	end
-	return cjson.encode(found), ended
+	found.failure = state == 'failed' and failure or nil
+end
+return cjson.encode(found), ended
 end
 elseif name == 'read_job' then
 function lib.read_job(run, jid)
-	return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
 end
 elseif name == 'read_old' then
 function lib.read_old(puts, item)
-	local key, depends = item.key, item.depends
-	local old = lib.named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o'})
-	old.tags, old.ended = lib.names_of(old.tags), var.none
-	old.stored = old['x:o']
-	item.old = old
-	item.priority, item.tags = item.priority or old.priority, item.tags or old.tags
-	item.retries = item.retries or old.retries
-	if old.stored then
-		lib.keep_options(puts, item, old.stored, old.state)
-	end
-	if #depends == 0 then
-		item.waits = call('scard', key .. '-dependencies') > 0
-		return
-	end
-	local before = call('smembers', key .. '-dependencies')
-	item.old.ended = lib.difference(before, depends, 1)
-	item.waits = #item.old.ended < #before
+local key, depends = item.key, item.depends
+local old = lib.named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o'})
+old.tags, old.ended = lib.names_of(old.tags), var.none
+old.stored = old['x:o']
+item.old = old
+item.priority, item.tags = item.priority or old.priority, item.tags or old.tags
+item.retries = item.retries or old.retries
+if old.stored then
+	lib.keep_options(puts, item, old.stored, old.state)
+end
+if #depends == 0 then
+	item.waits = call('scard', key .. '-dependencies') > 0
+	return
+end
+local before = call('smembers', key .. '-dependencies')
+item.old.ended = lib.difference(before, depends, 1)
+item.waits = #item.old.ended < #before
 end
 elseif name == 'read_put' then
 function lib.read_put(puts, queue, jid, klass, data, delay)
-	if not klass then
-		lib.reject('Put', 'Arg "klass" missing')
-	end
-	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
-	if last == first + 1 and ARGV[first] == 'new' then
-		checked = 'new'
-	elseif last >= first then
-		before = lib.item_like(puts, delay)
-		given = before and before.given or lib.options('Put', first, last)
-		checked = given.new and 'new' or checked or given.checked
-	end
-	if not checked then
-		lib.json('Put', 'data', data)
-	end
-	local seconds = 0
-	if delay ~= '0' then
-		seconds = lib.number('Put', 'delay', delay)
-	end
-	lib.required('Put', 'jid', jid ~= '' and jid)
-	if given == var.none then
-		return {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-	end
-	local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-	if not before then
-		lib.add_given(puts, job, given)
-		lib.note_options(puts, job, delay)
-	end
-	return job
+if not klass then
+	lib.reject('Put', 'Arg "klass" missing')
+end
+local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
+if last == first + 1 and ARGV[first] == 'new' then
+	checked = 'new'
+elseif last >= first then
+	before = lib.item_like(puts, delay)
+	given = before and before.given or lib.options('Put', first, last)
+	checked = given.new and 'new' or checked or given.checked
+end
+if not checked then
+	lib.json('Put', 'data', data)
+end
+local seconds = 0
+if delay ~= '0' then
+	seconds = lib.number('Put', 'delay', delay)
+end
+lib.required('Put', 'jid', jid ~= '' and jid)
+if given == var.none then
+	return {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+end
+local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+if not before then
+	lib.add_given(puts, job, given)
+	lib.note_options(puts, job, delay)
+end
+return job
 end
 elseif name == 'readable' then
 function lib.readable(text)
-	local ok, again = pcall(cjson.encode, lib.list_of(text))
-	return ok and again or nil
+local ok, again = pcall(cjson.encode, lib.list_of(text))
+return ok and again or nil
 end
 elseif name == 'required' then
 function lib.required(area, name, text)
-	if not text then
-		lib.reject_missing(area, name)
-	end
-	return text
+if not text then
+	lib.reject_missing(area, name)
+end
+return text
 end
 elseif name == 'rest_key' then
 function lib.rest_key(jid)
-	return prefix .. 'x:rest:' .. jid
+return prefix .. 'x:rest:' .. jid
 end
 elseif name == 'score_in' then
 function lib.score_in(list, jid)
-	return not lib.is_plain(list) and call('zscore', list.key, jid)
+return not lib.is_plain(list) and call('zscore', list.key, jid)
 end
 elseif name == 'score_of' then
 function lib.score_of(queue, priority, stored, turns)
-	return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
+return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
 end
 elseif name == 'slot_end' then
 function lib.slot_end(ends)
-	return string.format('%.0f', math.ceil(ends))
+return string.format('%.0f', math.ceil(ends))
 end
 elseif name == 'take_due' then
 function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-	call('zrem', lib.queue_key(queue, 'work'), '')
-	local room = wanted
-	if lost then
-		lib.write_slots()
-		room = var.budget.bytes and lib.lost_with_room(queue, wanted) or wanted
-	end
-	local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
-	local missing = wanted - #expired
-	local brought = missing
-	if recur and var.budget.bytes and missing > 0 then
-		brought = lib.children_with_room(queue, missing, var.budget.bytes)
-	end
-	lib.bring_due(queue, recur, scheduled, brought)
-	settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
-	settings.handled = true
-	return expired
+call('zrem', lib.queue_key(queue, 'work'), '')
+local room = wanted
+if lost then
+	lib.write_slots()
+	room = var.budget.bytes and lib.lost_with_room(queue, wanted) or wanted
+end
+local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
+local missing = wanted - #expired
+local brought = missing
+if recur and var.budget.bytes and missing > 0 then
+	brought = lib.children_with_room(queue, missing, var.budget.bytes)
+end
+lib.bring_due(queue, recur, scheduled, brought)
+settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+settings.handled = true
+return expired
 end
 elseif name == 'tell_all' then
 function lib.tell_all(failed, cursor, ended, again)
-	local at, minded = 1, 0
-	while failed[at] do
-		local jid = failed[at]
-		repeat
-			if var.budget.tells <= 0 then
-				if minded > 0 or not again then
-					lib.leave_untold(jid, cursor)
-				end
-				break
+local at, minded = 1, 0
+while failed[at] do
+	local jid = failed[at]
+	repeat
+		if var.budget.tells <= 0 then
+			if minded > 0 or not again then
+				lib.leave_untold(jid, cursor)
 			end
-			local dependents
-			dependents, cursor = lib.dependents_from(jid, cursor)
-			minded = minded + lib.tell_each(dependents, jid, failed, ended)
-		until cursor == '0'
-		at, cursor = at + 1, '0'
-	end
-	return minded
+			break
+		end
+		local dependents
+		dependents, cursor = lib.dependents_from(jid, cursor)
+		minded = minded + lib.tell_each(dependents, jid, failed, ended)
+	until cursor == '0'
+	at, cursor = at + 1, '0'
+end
+return minded
 end
 elseif name == 'these_of' then
 function lib.these_of(area, kind, name, jids)
-	local key, scores = kind ~= 'jids' and lib.list_key(area, kind, name), var.none
-	if kind == 'failed' then
-		lib.find_near_end(key, jids)
-	elseif key and jids[1] then
-		scores = call('zmscore', key, unpack(jids))
+local key, scores = kind ~= 'jids' and lib.list_key(area, kind, name), var.none
+if kind == 'failed' then
+	lib.find_near_end(key, jids)
+elseif key and jids[1] then
+	scores = call('zmscore', key, unpack(jids))
+end
+local present, at = {}, {}
+for i = 1, #jids do
+	if not key or kind == 'failed' or lib.is_listed(kind, name, jids[i], scores[i]) then
+		present[#present + 1], at[#at + 1] = jids[i], i
 	end
-	local present, at = {}, {}
-	for i = 1, #jids do
-		if not key or kind == 'failed' or lib.is_listed(kind, name, jids[i], scores[i]) then
-			present[#present + 1], at[#at + 1] = jids[i], i
-		end
-	end
-	return {kind = 'jids', jids = present, at = at, total = #present}
+end
+return {kind = 'jids', jids = present, at = at, total = #present}
 end
 elseif name == 'throttle' then
 function lib.throttle(stored, named_limits, seconds)
-	local wanted, found = {}, false
-	for _, name in ipairs(named_limits) do
-		wanted[name] = true
-	end
-	for _, name in ipairs(lib.limits_of(stored)) do
-		if #named_limits == 0 or wanted[name] then
-			local field, ends = name .. ' hold', now + seconds
-			found = true
-			if ends > lib.finite(try('hget', prefix .. 'x:limits', field), 0) then
-				try('hset', prefix .. 'x:limits', field, lib.exact(ends))
-			end
+local wanted, found = {}, false
+for _, name in ipairs(named_limits) do
+	wanted[name] = true
+end
+for _, name in ipairs(lib.limits_of(stored)) do
+	if #named_limits == 0 or wanted[name] then
+		local field, ends = name .. ' hold', now + seconds
+		found = true
+		if ends > lib.finite(try('hget', prefix .. 'x:limits', field), 0) then
+			try('hset', prefix .. 'x:limits', field, lib.exact(ends))
 		end
 	end
-	return found
+end
+return found
 end
 elseif name == 'time_out' then
 function lib.time_out(jid, job)
-	local queue, worker, stored = job.queue, job.worker, job['x:o']
-	try('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
-	lib.adopt_history(jid, job.history)
-	lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
-	call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
-	lib.lock_lost(jid, worker or '')
-	lib.wake(queue)
-	if stored then
-		lib.stop_limited(jid, stored)
-	end
+local queue, worker, stored = job.queue, job.worker, job['x:o']
+try('zrem', lib.queue_key(queue, 'locks'), jid)
+call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
+lib.adopt_history(jid, job.history)
+lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
+call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
+lib.lock_lost(jid, worker or '')
+lib.wake(queue)
+if stored then
+	lib.stop_limited(jid, stored)
+end
 end
 elseif name == 'undepend' then
 function lib.undepend(jid, other)
-	try('srem', lib.job_key(other) .. '-dependents', jid)
-	try('srem', lib.job_key(jid) .. '-dependencies', other)
+try('srem', lib.job_key(other) .. '-dependents', jid)
+try('srem', lib.job_key(jid) .. '-dependencies', other)
 end
 elseif name == 'wake_any' then
 function lib.wake_any()
-	for _ = 1, 100 do
-		local worker = try('spop', lib.idle_key())
-		if type(worker) ~= 'string' or lib.finite(lib.publish('x:wake:' .. worker, ''), 0) > 0 then
-			return
-		end
+for _ = 1, 100 do
+	local worker = try('spop', lib.idle_key())
+	if type(worker) ~= 'string' or lib.finite(lib.publish('x:wake:' .. worker, ''), 0) > 0 then
+		return
 	end
+end
 end
 elseif name == 'wake_for' then
 function lib.wake_for(queue, delay)
-	return delay < 3600 and lib.wake(queue)
+return delay < 3600 and lib.wake(queue)
 end
 end
 else
 if length < 10 then
 if name == 'add_first' then
 function lib.add_first(key, score, member)
-	local reply = try('zadd', key, score, member)
-	if type(reply) == 'table' then
-		lib.must_write()
-		reply = try('zadd', key, score, member)
-	end
-	return reply
+local reply = try('zadd', key, score, member)
+if type(reply) == 'table' then
+	lib.must_write()
+	reply = try('zadd', key, score, member)
+end
+return reply
 end
 elseif name == 'add_given' then
 function lib.add_given(puts, item, given)
-	item.given = given
-	if given.depends then
-		item.depends = lib.read_dependencies('Put', given.depends)
-	end
-	local at = given.at and lib.number('Put', 'at', given.at)
-	if at then
-		item.delay, item.at = math.max(at - now, 0), at < now and at
-	end
-	if given.o or given['if'] or given.backoff or given.batch then
-		item.more = lib.read_rare(puts, given, item.checked, item.delay)
-	end
-	if given.priority then
-		item.priority = lib.number('Put', 'priority', given.priority)
-	end
-	if given.retries then
-		item.retries = lib.number('Put', 'retries', given.retries)
-	end
-	if given.tags then
-		item.tags = lib.names('Put', 'tags', given.tags)
-	end
+item.given = given
+if given.depends then
+	item.depends = lib.read_dependencies('Put', given.depends)
+end
+local at = given.at and lib.number('Put', 'at', given.at)
+if at then
+	item.delay, item.at = math.max(at - now, 0), at < now and at
+end
+if given.o or given['if'] or given.backoff or given.batch then
+	item.more = lib.read_rare(puts, given, item.checked, item.delay)
+end
+if given.priority then
+	item.priority = lib.number('Put', 'priority', given.priority)
+end
+if given.retries then
+	item.retries = lib.number('Put', 'retries', given.retries)
+end
+if given.tags then
+	item.tags = lib.names('Put', 'tags', given.tags)
+end
 end
 elseif name == 'add_locks' then
 function lib.add_locks(queue, worker, locks, n)
-	local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-	lib.add_members(call, lib.queue_key(queue, 'locks'), locks, first, 2 * n + 2)
-	lib.add_members(try, lib.worker_key(worker), locks, first, 2 * n + 2)
+local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+lib.add_members(call, lib.queue_key(queue, 'locks'), locks, first, 2 * n + 2)
+lib.add_members(try, lib.worker_key(worker), locks, first, 2 * n + 2)
 end
 elseif name == 'add_turns' then
 function lib.add_turns(deal, i, n)
-	local share = deal.shares[i]
-	n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
-	if n > 0 then
-		if not share then
-			deal.queues[#deal.queues + 1], deal.most, share = i, deal.most - 1, 0
-		end
-		deal.shares[i], deal.wanted = share + n, deal.wanted - n
+local share = deal.shares[i]
+n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
+if n > 0 then
+	if not share then
+		deal.queues[#deal.queues + 1], deal.most, share = i, deal.most - 1, 0
 	end
-	return n
+	deal.shares[i], deal.wanted = share + n, deal.wanted - n
+end
+return n
 end
 elseif name == 'are_short' then
 function lib.are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
 	end
-	return true
+end
+return true
 end
 elseif name == 'bare_list' then
 function lib.bare_list(list, offset, count, ...)
-	local last = math.min(offset + count, list.total) - 1
-	if last < offset then
-		return {}
-	elseif list.kind == 'jids' then
-		return {unpack(list.jids, offset + 1, last + 1)}
-	elseif list.kind == 'failed' then
-		return call('lrange', list.key, offset, last)
-	elseif list.falls then
-		return call('zrevrange', list.key, offset, last, ...)
-	end
-	return call('zrange', list.key, list.from + offset, list.from + last, ...)
+local last = math.min(offset + count, list.total) - 1
+if last < offset then
+	return {}
+elseif list.kind == 'jids' then
+	return {unpack(list.jids, offset + 1, last + 1)}
+elseif list.kind == 'failed' then
+	return call('lrange', list.key, offset, last)
+elseif list.falls then
+	return call('zrevrange', list.key, offset, last, ...)
+end
+return call('zrange', list.key, list.from + offset, list.from + last, ...)
 end
 elseif name == 'begin_day' then
 function lib.begin_day(kind, day, queue)
-	lib.expire_stats(lib.stats_key(kind, day, queue), day)
-	lib.prune_histograms(kind, day, queue)
+lib.expire_stats(lib.stats_key(kind, day, queue), day)
+lib.prune_histograms(kind, day, queue)
 end
 elseif name == 'bring_due' then
 function lib.bring_due(queue, recur, scheduled, limit)
-	local work = lib.queue_key(queue, 'work')
-	if limit <= 0 or not lib.may_write(work) then
-		return
-	end
-	call('zrem', work, '')
-	if recur then
-		lib.spawn_all(queue, limit)
-	end
-	if scheduled then
-		lib.move_scheduled(queue, limit)
-	end
+local work = lib.queue_key(queue, 'work')
+if limit <= 0 or not lib.may_write(work) then
+	return
+end
+call('zrem', work, '')
+if recur then
+	lib.spawn_all(queue, limit)
+end
+if scheduled then
+	lib.move_scheduled(queue, limit)
+end
 end
 elseif name == 'bucket_of' then
 function lib.bucket_of(seconds)
-	if seconds < 60 then
-		return 's' .. math.floor(seconds)
-	elseif seconds < 3600 then
-		return 'm' .. math.floor(seconds / 60)
-	elseif seconds < 86400 then
-		return 'h' .. math.floor(seconds / 3600)
-	end
-	return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+if seconds < 60 then
+	return 's' .. math.floor(seconds)
+elseif seconds < 3600 then
+	return 'm' .. math.floor(seconds / 60)
+elseif seconds < 86400 then
+	return 'h' .. math.floor(seconds / 3600)
+end
+return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 elseif name == 'character' then
 function lib.character(hex)
-	local code = tonumber(hex, 16)
-	if code < 128 then
-		return string.char(code)
-	end
-	local last, rest = 128 + code % 64, math.floor(code / 64)
-	if rest < 32 then
-		return string.char(192 + rest, last)
-	end
-	return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
+local code = tonumber(hex, 16)
+if code < 128 then
+	return string.char(code)
+end
+local last, rest = 128 + code % 64, math.floor(code / 64)
+if rest < 32 then
+	return string.char(192 + rest, last)
+end
+return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
 end
 elseif name == 'circle_of' then
 function lib.circle_of(jid, others, changes)
-	local seen = others[1] and lib.waiting_for(jid, changes or var.none)
-	for i = 1, #others do
-		if seen[others[i]] then
-			return lib.new_problem('invalid', jid, 'would wait for itself')
-		end
+local seen = others[1] and lib.waiting_for(jid, changes or var.none)
+for i = 1, #others do
+	if seen[others[i]] then
+		return lib.new_problem('invalid', jid, 'would wait for itself')
 	end
+end
 end
 elseif name == 'cursor_at' then
 function lib.cursor_at(list, offset, jid, score)
-	if list.kind == 'jids' then
-		return string.format('%d', offset + 1)
-	elseif list.kind == 'failed' then
-		return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
-	end
-	return score .. ' ' .. jid
+if list.kind == 'jids' then
+	return string.format('%d', offset + 1)
+elseif list.kind == 'failed' then
+	return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
+end
+return score .. ' ' .. jid
 end
 elseif name == 'days_kept' then
 function lib.days_kept(option, default)
-	return lib.finite(try('hget', prefix .. 'config', option), default)
+return lib.finite(try('hget', prefix .. 'config', option), default)
 end
 elseif name == 'deal_owed' then
 function lib.deal_owed(ask, urn, deal)
-	local kept = {}
-	lib.shut_empty(ask, urn, ask.owed)
-	for at = 1, #ask.owed do
-		local i = ask.owed[at]
-		if not urn.shut[i] and lib.add_turns(deal, i, 1) == 0 then
-			kept[#kept + 1] = i
-		end
+local kept = {}
+lib.shut_empty(ask, urn, ask.owed)
+for at = 1, #ask.owed do
+	local i = ask.owed[at]
+	if not urn.shut[i] and lib.add_turns(deal, i, 1) == 0 then
+		kept[#kept + 1] = i
 	end
-	ask.owed = kept
+end
+ask.owed = kept
 end
 elseif name == 'drop_gone' then
 function lib.drop_gone(id)
-	local followers, gone = try('hgetall', lib.follow_key(id)), {}
-	for i = 1, #followers, 2 do
-		local _, seen = lib.read_follower(followers[i + 1])
-		if not seen or seen <= now - 180 then
-			gone[#gone + 1] = followers[i]
-		end
+local followers, gone = try('hgetall', lib.follow_key(id)), {}
+for i = 1, #followers, 2 do
+	local _, seen = lib.read_follower(followers[i + 1])
+	if not seen or seen <= now - 180 then
+		gone[#gone + 1] = followers[i]
 	end
-	lib.each_slice(try, 'hdel', lib.follow_key(id), gone)
+end
+lib.each_slice(try, 'hdel', lib.follow_key(id), gone)
 end
 elseif name == 'drop_left' then
 function lib.drop_left(items)
-	local kept = 0
-	for i = 1, #items do
-		local item = items[i]
-		items[i] = nil
-		if not item.left then
-			kept = kept + 1
-			items[kept] = item
-		end
+local kept = 0
+for i = 1, #items do
+	local item = items[i]
+	items[i] = nil
+	if not item.left then
+		kept = kept + 1
+		items[kept] = item
 	end
+end
 end
 elseif name == 'due_score' then
 function lib.due_score(scheduled, jid, priority, n)
-	local at = lib.finite(try('zscore', scheduled, jid), now)
-	call('hset', lib.job_key(jid), 'time', lib.exact(at))
-	return lib.work_score(at + (n - 1) * 0.000001, priority)
+local at = lib.finite(try('zscore', scheduled, jid), now)
+call('hset', lib.job_key(jid), 'time', lib.exact(at))
+return lib.work_score(at + (n - 1) * 0.000001, priority)
 end
 elseif name == 'end_lives' then
 function lib.end_lives(limit)
-	local ended = 0
-	local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
-	for i = 1, #due do
-		ended = ended + (lib.end_life(due[i]) and 1 or 0)
-	end
-	return ended
+local ended = 0
+local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
+for i = 1, #due do
+	ended = ended + (lib.end_life(due[i]) and 1 or 0)
+end
+return ended
 end
 elseif name == 'fail_lost' then
 function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
-	lib.leave_queue(queue, jid)
-	local group = 'failed-retries-' .. (own_queue or queue)
-	local message = 'Job exhausted retries in queue "' .. queue .. '"'
-	lib.add_failure(jid, group)
-	lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
-	lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
-	lib.settle_failure(jid, group, stored, settings.keep_failed)
+lib.leave_queue(queue, jid)
+local group = 'failed-retries-' .. (own_queue or queue)
+local message = 'Job exhausted retries in queue "' .. queue .. '"'
+lib.add_failure(jid, group)
+lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
+lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
+lib.settle_failure(jid, group, stored, settings.keep_failed)
 end
 elseif name == 'failed_at' then
 function lib.failed_at(key, place)
-	local jid = try('lindex', key, place)
-	local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
-	return lib.finite(lib.list_of(failure).when, 0)
+local jid = try('lindex', key, place)
+local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
+return lib.finite(lib.list_of(failure).when, 0)
 end
 elseif name == 'find_jobs' then
 function lib.find_jobs(jids, first, asks_due)
-	local found = {}
-	var.budget.relations = asks_due and 4000
-	for i = first, #jids do
-		if asks_due and not lib.has_room(jids[i]) then
-			return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-		end
-		local text = lib.find_job(try, jids[i], asks_due)
-		found[#found + 1] = text
-		var.budget.text = var.budget.text - #(text or '')
+local found = {}
+var.budget.relations = asks_due and 4000
+for i = first, #jids do
+	if asks_due and not lib.has_room(jids[i]) then
+		return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
 	end
-	return lib.with_large(lib.joined(found), '')
+	local text = lib.find_job(try, jids[i], asks_due)
+	found[#found + 1] = text
+	var.budget.text = var.budget.text - #(text or '')
+end
+return lib.with_large(lib.joined(found), '')
 end
 elseif name == 'give_each' then
 function lib.give_each(worker, items)
-	for i = 1, #items do
-		local item = items[i]
-		if item.action == 'fail' then
-			item.problem = lib.fail(worker, item)
-		elseif item.action == 'retry' then
-			item.here = true
-			item.problem = lib.retry(worker, item)
-		elseif item.action == 'release' then
-			item.problem = lib.release(worker, item)
-		end
-		if var.budget.tells <= 0 and item.action and not item.problem then
-			item.state = tostring(item.remaining) .. '+'
-		end
+for i = 1, #items do
+	local item = items[i]
+	if item.action == 'fail' then
+		item.problem = lib.fail(worker, item)
+	elseif item.action == 'retry' then
+		item.here = true
+		item.problem = lib.retry(worker, item)
+	elseif item.action == 'release' then
+		item.problem = lib.release(worker, item)
 	end
+	if var.budget.tells <= 0 and item.action and not item.problem then
+		item.state = tostring(item.remaining) .. '+'
+	end
+end
 end
 elseif name == 'holder_of' then
 function lib.holder_of(name)
-	local ends, jid = lib.stored_claim(name)
-	if not jid then
-		return
-	elseif ends ~= '0' then
-		return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
-	end
-	local holder, state, claim = lib.kept_by(name, jid)
-	if holder then
-		return holder, state, claim
-	end
-	return lib.kept_before(name, claim)
+local ends, jid = lib.stored_claim(name)
+if not jid then
+	return
+elseif ends ~= '0' then
+	return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
+end
+local holder, state, claim = lib.kept_by(name, jid)
+if holder then
+	return holder, state, claim
+end
+return lib.kept_before(name, claim)
 end
 elseif name == 'is_listed' then
 function lib.is_listed(kind, name, jid, score)
-	local at = score and tonumber(score)
-	return at and not (kind == 'running' and at < tonumber(stamp) or kind == 'stalled' and at > tonumber(stamp) or kind == 'worker' and not lib.is_held(name, jid))
+local at = score and tonumber(score)
+return at and not (kind == 'running' and at < tonumber(stamp) or kind == 'stalled' and at > tonumber(stamp) or kind == 'worker' and not lib.is_held(name, jid))
 end
 elseif name == 'is_strict' then
 function lib.is_strict(text)
-	if string.find(text, '%c') then
-		return false
-	end
-	local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
-	for word in string.gmatch(bare, '[%w%.%+%-]+') do
-		if word ~= 'true' and word ~= 'false' and word ~= 'null' then
-			local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
-			if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
-				return false
-			end
+if string.find(text, '%c') then
+	return false
+end
+local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+for word in string.gmatch(bare, '[%w%.%+%-]+') do
+	if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+		local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+		if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+			return false
 		end
 	end
-	return true
+end
+return true
 end
 elseif name == 'is_sudden' then
 function lib.is_sudden(grace, stored)
-	return grace == '1.0' or stored and lib.has_option(stored, 'l')
+return grace == '1.0' or stored and lib.has_option(stored, 'l')
 end
 elseif name == 'item_like' then
 function lib.item_like(puts, delay)
-	local first, last = puts.from, puts.to
-	if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
-		return puts.known[ARGV[last]]
-	elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
+local first, last = puts.from, puts.to
+if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+	return puts.known[ARGV[last]]
+elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
+	return nil
+end
+local from = puts.first
+for i = 0, from == first and -1 or last - first do
+	if ARGV[first + i] ~= ARGV[from + i] then
 		return nil
 	end
-	local from = puts.first
-	for i = 0, from == first and -1 or last - first do
-		if ARGV[first + i] ~= ARGV[from + i] then
-			return nil
-		end
-	end
-	return puts.like
+end
+return puts.like
 end
 elseif name == 'job_ended' then
 function lib.job_ended(jid, stored, state)
-	local has, failed = lib.letters_of(stored), state == 'failed'
-	local forgotten = failed and has.K and lib.is_forgotten(stored)
-	if failed and has.r then
-		lib.keep_result(lib.job_key(jid), state)
-	end
-	if has.w then
-		lib.publish_end(jid, state, forgotten)
-	end
-	if has.u then
-		lib.release_claim(jid, stored, state)
-	end
-	if has.c then
-		lib.leave_limits(jid, stored)
-	end
-	if failed and has.d then
-		lib.tell_all({jid}, '0', lib.job_ended)
-	end
-	if has.mortal then
-		lib.keep_record(jid, stored, state, forgotten)
-	end
+local has, failed = lib.letters_of(stored), state == 'failed'
+local forgotten = failed and has.K and lib.is_forgotten(stored)
+if failed and has.r then
+	lib.keep_result(lib.job_key(jid), state)
+end
+if has.w then
+	lib.publish_end(jid, state, forgotten)
+end
+if has.u then
+	lib.release_claim(jid, stored, state)
+end
+if has.c then
+	lib.leave_limits(jid, stored)
+end
+if failed and has.d then
+	lib.tell_all({jid}, '0', lib.job_ended)
+end
+if has.mortal then
+	lib.keep_record(jid, stored, state, forgotten)
+end
 end
 elseif name == 'leave_out' then
 function lib.leave_out(jid, code, why)
-	var.left_alone[#var.left_alone + 1] = {jid, code, why}
+var.left_alone[#var.left_alone + 1] = {jid, code, why}
 end
 elseif name == 'limit_key' then
 function lib.limit_key(name, part)
-	return prefix .. 'x:limit:' .. name .. ':' .. part
+return prefix .. 'x:limit:' .. name .. ':' .. part
 end
 elseif name == 'limits_of' then
 function lib.limits_of(text)
-	local _, values = lib.split_options(text)
-	local listed = values.c
-	if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-		return listed
+local _, values = lib.split_options(text)
+local listed = values.c
+if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+	return listed
+end
+local found, seen = {}, {}
+for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+	if type(name) == 'string' and not seen[name] and #found < 8 then
+		seen[name], found[#found + 1] = true, name
 	end
-	local found, seen = {}, {}
-	for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-		if type(name) == 'string' and not seen[name] and #found < 8 then
-			seen[name], found[#found + 1] = true, name
-		end
-	end
-	return found
+end
+return found
 end
 elseif name == 'list_name' then
 function lib.list_name(text)
-	return redis.sha1hex(text)
+return redis.sha1hex(text)
 end
 elseif name == 'lock_from' then
 function lib.lock_from(ask, i, lost, more, direct, out)
-	local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
-	if not lost then
-		take, jids = ask.known and try or call, ask.first
-		if not jids or #jids > more then
-			jids = lib.best_of_work(take, queue, more)
-		end
-		ask.first = false
+local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+if not lost then
+	take, jids = ask.known and try or call, ask.first
+	if not jids or #jids > more then
+		jids = lib.best_of_work(take, queue, more)
 	end
-	local count = #jids
-	if count == 0 then
-		return not lost and its.places and lib.bring_more(queue, its, more)
-	end
-	local before = #out
-	its.direct = direct
-	its.worker, its.run, its.lasts = ask.owner, take, lib.lasting(ask.lock_time or its.heartbeat)
-	lib.lock(its, jids, lib.reserved_values, out)
-	its.given = (its.given or 0) + #out - before
-	ask.kept = ask.kept or its.stopped
-	return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
+	ask.first = false
+end
+local count = #jids
+if count == 0 then
+	return not lost and its.places and lib.bring_more(queue, its, more)
+end
+local before = #out
+its.direct = direct
+its.worker, its.run, its.lasts = ask.owner, take, lib.lasting(ask.lock_time or its.heartbeat)
+lib.lock(its, jids, lib.reserved_values, out)
+its.given = (its.given or 0) + #out - before
+ask.kept = ask.kept or its.stopped
+return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 end
 elseif name == 'lock_lost' then
 function lib.lock_lost(jid, worker)
-	local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-	lib.publish('w:' .. worker, message)
-	lib.publish('log', message)
+local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+lib.publish('w:' .. worker, message)
+lib.publish('log', message)
 end
 elseif name == 'lock_some' then
 function lib.lock_some(settings, jids, show, out)
-	local queue, run, worker = settings.queue, settings.run, settings.worker
-	local jobs, waited, parked_before = lib.sized(jids), lib.sized(jids), var.parked_here
-	local count, letters, passed = lib.read_some(settings, jids, jobs, waited, #out)
-	local common
-	if letters.c then
-		count, common = lib.admit_some(settings, jids, jobs, count, letters)
-	end
-	if passed and var.parked_here == parked_before then
+local queue, run, worker = settings.queue, settings.run, settings.worker
+local jobs, waited, parked_before = lib.sized(jids), lib.sized(jids), var.parked_here
+local count, letters, passed = lib.read_some(settings, jids, jobs, waited, #out)
+local common
+if letters.c then
+	count, common = lib.admit_some(settings, jids, jobs, count, letters)
+end
+if passed and var.parked_here == parked_before then
+	settings.stopped = true
+end
+if run then
+	local first = count == 1 and '-1' or string.format('%d', -count)
+	if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
 		settings.stopped = true
-	end
-	if run then
-		local first = count == 1 and '-1' or string.format('%d', -count)
-		if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
-			settings.stopped = true
-			return
-		end
-	end
-	if letters.g then
-		lib.leave_all_turns(queue, jobs, count)
-	end
-	local locks = lib.start_some(settings, jids, jobs, waited, count, letters)
-	local n = #jids
-	if n == 0 then
 		return
 	end
-	if letters.c then
-		lib.note_all_started(jobs, n, locks, common)
+end
+if letters.g then
+	lib.leave_all_turns(queue, jobs, count)
+end
+local locks = lib.start_some(settings, jids, jobs, waited, count, letters)
+local n = #jids
+if n == 0 then
+	return
+end
+if letters.c then
+	lib.note_all_started(jobs, n, locks, common)
+end
+if settings.rate then
+	lib.note_starts(settings.rate, n)
+end
+lib.add_locks(queue, worker, locks, n)
+lib.observe('wait', queue, waited)
+local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+for i = 1, n do
+	if tracked[i] then
+		lib.publish('popped', jids[i])
 	end
-	if settings.rate then
-		lib.note_starts(settings.rate, n)
-	end
-	lib.add_locks(queue, worker, locks, n)
-	lib.observe('wait', queue, waited)
-	local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
-	for i = 1, n do
-		if tracked[i] then
-			lib.publish('popped', jids[i])
-		end
-		out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], settings.lasts)
-	end
+	out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], settings.lasts)
+end
 end
 elseif name == 'lock_time' then
 function lib.lock_time(own, general)
-	local seconds = own and tonumber(own)
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = general and tonumber(general)
-	end
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = 60
-	end
-	return seconds
+local seconds = own and tonumber(own)
+if not seconds or seconds - seconds ~= 0 then
+	seconds = general and tonumber(general)
+end
+if not seconds or seconds - seconds ~= 0 then
+	seconds = 60
+end
+return seconds
 end
 elseif name == 'lost_lock' then
 function lib.lost_lock(area, jid, owner, again)
-	local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
-	return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
+local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
+return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
 end
 elseif name == 'may_start' then
 function lib.may_start(jid, job, settings, run)
-	local stored = job[9]
-	if not job[1] or job.over then
-		return true
-	elseif run and var.parked_here >= 200 then
-		settings.stopped, var.budget.drops = true, 0
-		return false
-	end
-	if not run then
-		lib.drop_slots(jid, stored, settings.most or 1)
-	end
-	local found, refused = lib.admit(jid, stored, settings.most or 1)
-	if refused then
-		var.parked_here = var.parked_here + 1
-		job.refused, settings.places = refused, true
-	else
-		job.limits = found
-	end
+local stored = job[9]
+if not job[1] or job.over then
 	return true
+elseif run and var.parked_here >= 200 then
+	settings.stopped, var.budget.drops = true, 0
+	return false
+end
+if not run then
+	lib.drop_slots(jid, stored, settings.most or 1)
+end
+local found, refused = lib.admit(jid, stored, settings.most or 1)
+if refused then
+	var.parked_here = var.parked_here + 1
+	job.refused, settings.places = refused, true
+else
+	job.limits = found
+end
+return true
 end
 elseif name == 'may_write' then
 function lib.may_write(key)
-	return not may_run or may_run('del', key)
+return not may_run or may_run('del', key)
 end
 elseif name == 'must_link' then
 function lib.must_link(jid, others, added)
-	local failed = lib.link(jid, others, added)
-	if failed then
-		call('sadd', failed.key, failed.member)
-	end
+local failed = lib.link(jid, others, added)
+if failed then
+	call('sadd', failed.key, failed.member)
+end
 end
 elseif name == 'new_known' then
 function lib.new_known(queues)
-	return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
+return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
 end
 elseif name == 'next_part' then
 function lib.next_part(reply)
-	return reply[1] == '0' and '' or reply[1]
+return reply[1] == '0' and '' or reply[1]
 end
 elseif name == 'not_empty' then
 function lib.not_empty(text)
-	return text and text ~= '' and text or nil
+return text and text ~= '' and text or nil
 end
 elseif name == 'not_owned' then
 function lib.not_owned(area, jid, job, worker, since)
-	local owner = job[1]
-	if job[2] ~= 'running' then
-		return lib.not_running(area, jid, job[2])
-	elseif owner ~= worker or since and since ~= job[3] then
-		return lib.lost_lock(area, jid, owner, owner == worker and job[3])
-	end
+local owner = job[1]
+if job[2] ~= 'running' then
+	return lib.not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return lib.lost_lock(area, jid, owner, owner == worker and job[3])
+end
 end
 elseif name == 'note_life' then
 function lib.note_life(jid, ends)
-	if ends then
-		try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
-	else
-		try('zrem', prefix .. 'x:until', jid)
-	end
+if ends then
+	try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
+else
+	try('zrem', prefix .. 'x:until', jid)
+end
 end
 elseif name == 'open_list' then
 function lib.open_list(area, kind, name)
-	if kind == 'jids' then
-		local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
-		return {kind = kind, jids = jids, total = #jids}
-	end
-	local key = lib.list_key(area, kind, name)
-	local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-	if kind == 'failed' then
-		list.total = call('llen', key)
-	elseif kind == 'running' then
-		list.from = call('zcount', key, '-inf', '(' .. stamp)
-		list.total = call('zcount', key, stamp, '+inf')
-	elseif kind == 'stalled' then
-		list.total = call('zcount', key, '-inf', stamp)
-	else
-		list.total = call('zcard', key)
-	end
-	return list
+if kind == 'jids' then
+	local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
+	return {kind = kind, jids = jids, total = #jids}
+end
+local key = lib.list_key(area, kind, name)
+local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+if kind == 'failed' then
+	list.total = call('llen', key)
+elseif kind == 'running' then
+	list.from = call('zcount', key, '-inf', '(' .. stamp)
+	list.total = call('zcount', key, stamp, '+inf')
+elseif kind == 'stalled' then
+	list.total = call('zcount', key, '-inf', stamp)
+else
+	list.total = call('zcard', key)
+end
+return list
 end
 elseif name == 'own_place' then
 function lib.own_place(text)
-	local _, values = lib.split_options(text)
-	return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+local _, values = lib.split_options(text)
+return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 end
 elseif name == 'parked_by' then
 function lib.parked_by(state, time, parked)
-	local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-	return state == 'scheduled' and since == (time or '') and name or nil
+local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+return state == 'scheduled' and since == (time or '') and name or nil
 end
 elseif name == 'parked_in' then
 function lib.parked_in(jid, name)
-	local queue, state, time, parked = unpack(try('hmget', lib.job_key(jid), 'queue', 'state', 'time', 'x:parked'))
-	return lib.parked_by(state, time, parked) == name and queue or nil
+local queue, state, time, parked = unpack(try('hmget', lib.job_key(jid), 'queue', 'state', 'time', 'x:parked'))
+return lib.parked_by(state, time, parked) == name and queue or nil
 end
 elseif name == 'place_all' then
 function lib.place_all(puts, queue, group)
-	local first = lib.score_text()
-	local digits = first and #group > 1 and string.sub(first, 4) + 0
-	local work, n = var.none, 0
-	for i = 1, #group do
-		local item = group[i]
-		if item.waits then
-			call('zadd', lib.queue_key(queue, 'depends'), stamp, item.jid)
-			item.state = 'depends'
-		elseif item.delay > 0 then
-			call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + item.delay), item.jid)
-			item.state = 'scheduled'
-		else
-			local score = item.score or item.at and lib.past_score(item) or false
-			local share = puts.turns and (item.share or item.given and item.given.share)
-			if share and not score then
-				score = lib.fair_score(queue, item.priority, share, puts.turns)
-			end
-			if not score and (item.priority or not first) then
-				score = lib.fractional_score(n, item.priority)
-			elseif not score then
-				score = n == 0 and first or string.format('-0.%016d', digits + n)
-			end
-			if n == 0 then
-				work = {score, item.jid}
-			else
-				work[2 * n + 1], work[2 * n + 2] = score, item.jid
-			end
-			n = n + 1
-			item.state = 'waiting'
+local first = lib.score_text()
+local digits = first and #group > 1 and string.sub(first, 4) + 0
+local work, n = var.none, 0
+for i = 1, #group do
+	local item = group[i]
+	if item.waits then
+		call('zadd', lib.queue_key(queue, 'depends'), stamp, item.jid)
+		item.state = 'depends'
+	elseif item.delay > 0 then
+		call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + item.delay), item.jid)
+		item.state = 'scheduled'
+	else
+		local score = item.score or item.at and lib.past_score(item) or false
+		local share = puts.turns and (item.share or item.given and item.given.share)
+		if share and not score then
+			score = lib.fair_score(queue, item.priority, share, puts.turns)
 		end
+		if not score and (item.priority or not first) then
+			score = lib.fractional_score(n, item.priority)
+		elseif not score then
+			score = n == 0 and first or string.format('-0.%016d', digits + n)
+		end
+		if n == 0 then
+			work = {score, item.jid}
+		else
+			work[2 * n + 1], work[2 * n + 2] = score, item.jid
+		end
+		n = n + 1
+		item.state = 'waiting'
 	end
-	lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
-	if puts.turns then
-		lib.write_later(puts.turns)
-	end
+end
+lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+if puts.turns then
+	lib.write_later(puts.turns)
+end
 end
 elseif name == 'put_aside' then
 function lib.put_aside(queue, jid, job, run)
-	if not run then
-		try('zrem', lib.queue_key(queue, 'locks'), jid)
-		call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
-	end
-	lib.park(queue, jid, job.refused, job.score, job[8])
+if not run then
+	try('zrem', lib.queue_key(queue, 'locks'), jid)
+	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
+end
+lib.park(queue, jid, job.refused, job.score, job[8])
 end
 elseif name == 'put_texts' then
 function lib.put_texts(queue, idle)
-	local quoted = cjson.encode(queue)
-	local text = lib.entry(now, '"put"', '{"q":' .. quoted .. '}')
-	if idle or not classic then
-		return text, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-	end
-	return text, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+local quoted = cjson.encode(queue)
+local details = '{"q":' .. quoted .. '}'
+local text = lib.entry(now, '"put"', details)
+if idle or not classic then
+	return text, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+end
+return text, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
 end
 elseif name == 'queue_key' then
 function lib.queue_key(queue, part)
-	return prefix .. 'q:' .. queue .. '-' .. part
+return prefix .. 'q:' .. queue .. '-' .. part
 end
 elseif name == 'rates_key' then
 function lib.rates_key(at)
-	return prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
+return prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
 end
 elseif name == 'read_gift' then
 function lib.read_gift(area, first, last)
-	local given = lib.options(area, first, last)
-	if given.retries then
-		given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
-	end
-	local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
-	if seconds then
-		local text = 't|{"t":' .. lib.exact(seconds) .. '}'
-		given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
-	end
-	return given
+local given = lib.options(area, first, last)
+if given.retries then
+	given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
+end
+local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
+if seconds then
+	local text = 't|{"t":' .. lib.exact(seconds) .. '}'
+	given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
+end
+return given
 end
 elseif name == 'read_jids' then
 function lib.read_jids(area, first)
-	lib.required(area, 'jid', ARGV[first])
-	if #ARGV - first >= 500 then
-		lib.reject(area, 'More than ' .. 500 .. ' jobs')
+lib.required(area, 'jid', ARGV[first])
+if #ARGV - first >= 500 then
+	lib.reject(area, 'More than ' .. 500 .. ' jobs')
+end
+local jids, seen = {}, {}
+for i = first, #ARGV do
+	if not seen[ARGV[i]] then
+		jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
 	end
-	local jids, seen = {}, {}
-	for i = first, #ARGV do
-		if not seen[ARGV[i]] then
-			jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
-		end
-	end
-	return jids
+end
+return jids
 end
 elseif name == 'read_list' then
 function lib.read_list(list, offset, count)
-	if lib.is_plain(list) then
-		return lib.bare_list(list, offset, count), {}
-	end
-	local found, jids, scores = lib.bare_list(list, offset, count, 'WITHSCORES'), {}, {}
-	for i = 1, #found, 2 do
-		jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
-	end
-	return jids, scores
+if lib.is_plain(list) then
+	return lib.bare_list(list, offset, count), {}
+end
+local found, jids, scores = lib.bare_list(list, offset, count, 'WITHSCORES'), {}, {}
+for i = 1, #found, 2 do
+	jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+end
+return jids, scores
 end
 elseif name == 'read_many' then
 function lib.read_many(first)
-	if #ARGV < first or #ARGV - first >= 1000 then
-		lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
+if #ARGV < first or #ARGV - first >= 1000 then
+	lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
+end
+local queues = {unpack(ARGV, first)}
+local list = cjson.encode(queues)
+if string.find(list, '""', 1, true) then
+	for i = 1, #queues do
+		lib.named('Reserve', 'queue', queues[i])
 	end
-	local queues = {unpack(ARGV, first)}
-	local list = cjson.encode(queues)
-	if string.find(list, '""', 1, true) then
-		for i = 1, #queues do
-			lib.named('Reserve', 'queue', queues[i])
-		end
-	end
-	return queues, list
+end
+return queues, list
 end
 elseif name == 'read_rare' then
 function lib.read_rare(puts, given, checked, delay)
-	local condition = given['if'] or 'idle'
-	if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
-		lib.reject('Put', 'Unknown condition "' .. condition .. '"')
+local condition = given['if'] or 'idle'
+if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+	lib.reject('Put', 'Unknown condition "' .. condition .. '"')
+end
+if given.o then
+	given.o = lib.read_options('Put', given.o, checked)
+	local has = lib.letters_of(given.o)
+	if has.mortal then
+		given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
 	end
-	if given.o then
-		given.o = lib.read_options('Put', given.o, checked)
-		local has = lib.letters_of(given.o)
-		if has.mortal then
-			given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
-		end
-		if has.u then
-			given.claim, puts.claiming = lib.read_claim('Put', given.o), true
-		end
-		if has.f then
-			given.watches = lib.read_policy('Put', given.o)
-		end
-		if has.g then
-			given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
-		end
-		if has.c then
-			lib.read_limits('Put', given.o)
-		end
-		if given.replace then
-			lib.read_replace('Put', given)
-		end
+	if has.u then
+		given.claim, puts.claiming = lib.read_claim('Put', given.o), true
 	end
-	if given.batch then
-		puts.batches = puts.batches or {}
-		puts.batches[lib.named('Put', 'batch', given.batch)] = {members = {}}
+	if has.f then
+		given.watches = lib.read_policy('Put', given.o)
 	end
-	return lib.more_fields(given.backoff, given.o)
+	if has.g then
+		given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
+	end
+	if has.c then
+		lib.read_limits('Put', given.o)
+	end
+	if given.replace then
+		lib.read_replace('Put', given)
+	end
+end
+if given.batch then
+	puts.batches = puts.batches or {}
+	puts.batches[lib.named('Put', 'batch', given.batch)] = {members = {}}
+end
+return lib.more_fields(given.backoff, given.o)
 end
 elseif name == 'read_rest' then
 function lib.read_rest(jid, key, job, recorded, cap)
-	local failure, parent, history, grace = unpack(try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
-	job[10], job[11] = failure, parent
-	lib.adopt_before(jid, history, recorded, cap)
-	if grace == '1.0' then
-		call('hdel', key, 'grace')
-	end
+local failure, parent, history, grace = unpack(try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
+job[10], job[11] = failure, parent
+lib.adopt_before(jid, history, recorded, cap)
+if grace == '1.0' then
+	call('hdel', key, 'grace')
+end
 end
 elseif name == 'read_some' then
 function lib.read_some(settings, jids, jobs, keys, n)
-	local run, over, letters, passed = settings.run, 0, var.none, false
-	local text, may_expire
-	local count = #jids
-	for i = 1, #jids do
-		local key = lib.job_key(jids[i])
-		local job = lib.read_waiting(key)
-		local stored, size = job[9], #(job[6] or '')
-		if stored and run and settings.direct and n + i > settings.direct and lib.has_option(stored, 'c') then
-			count, passed = i - 1, true
-			break
-		end
-		jobs[i], keys[i] = job, key
-		var.budget.taken = var.budget.taken + size
-		if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
-			count, settings.stopped, var.budget.drops = i - 1, true, 0
-			break
-		end
-		if stored then
-			if stored ~= text then
-				local has = lib.letters_of(stored)
-				text, may_expire = stored, has.s or has.t
-				if letters ~= has then
-					letters = letters == var.none and has or lib.all_letters({letters, has})
-				end
+local run, over, letters, passed = settings.run, 0, var.none, false
+local text, may_expire
+local count = #jids
+for i = 1, #jids do
+	local key = lib.job_key(jids[i])
+	local job = lib.read_waiting(key)
+	local stored, size = job[9], #(job[6] or '')
+	if stored and run and settings.direct and n + i > settings.direct and lib.has_option(stored, 'c') then
+		count, passed = i - 1, true
+		break
+	end
+	jobs[i], keys[i] = job, key
+	var.budget.taken = var.budget.taken + size
+	if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+		count, settings.stopped, var.budget.drops = i - 1, true, 0
+		break
+	end
+	if stored then
+		if stored ~= text then
+			local has = lib.letters_of(stored)
+			text, may_expire = stored, has.s or has.t
+			if letters ~= has then
+				letters = letters == var.none and has or lib.all_letters({letters, has})
 			end
-			if may_expire and lib.is_over(jids[i], stored, 'waiting') then
-				job.over, over = true, over + 1
-				if run and over >= var.budget.drops then
-					count, settings.stopped, var.budget.drops = i, true, 0
-					break
-				end
+		end
+		if may_expire and lib.is_over(jids[i], stored, 'waiting') then
+			job.over, over = true, over + 1
+			if run and over >= var.budget.drops then
+				count, settings.stopped, var.budget.drops = i, true, 0
+				break
 			end
 		end
 	end
-	return count, letters, passed
+end
+return count, letters, passed
 end
 elseif name == 'recur_key' then
 function lib.recur_key(jid)
-	return prefix .. 'r:' .. jid
+return prefix .. 'r:' .. jid
 end
 elseif name == 'retention' then
 function lib.retention(seconds, count)
-	return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
+return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 end
 elseif name == 'scores_of' then
 function lib.scores_of(queue, jobs)
-	local work, turns = {}, {}
-	for i = #jobs, 1, -1 do
-		local job = jobs[i]
-		work[#work + 1] = job.stored and lib.has_option(job.stored, 'g') and lib.fair_score(queue, job.priority, job.stored, turns) or lib.work_score(now + (job.after or 0) * 0.000001, job.priority)
-		work[#work + 1] = job.jid
-	end
-	return work
+local work, turns = {}, {}
+for i = #jobs, 1, -1 do
+	local job = jobs[i]
+	work[#work + 1] = job.stored and lib.has_option(job.stored, 'g') and lib.fair_score(queue, job.priority, job.stored, turns) or lib.work_score(now + (job.after or 0) * 0.000001, job.priority)
+	work[#work + 1] = job.jid
+end
+return work
 end
 elseif name == 'sets_json' then
 function lib.sets_json(jid)
-	local left_out = {}
-	local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
-	return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
+local left_out = {}
+local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
+return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
 end
 elseif name == 'slot_ends' then
 function lib.slot_ends(jid)
-	local state, queue, grace, stored, expires = unpack(try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires'))
-	if state ~= 'running' or not queue then
-		return
-	end
-	local ends = lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-	if not ends or ends > now or lib.is_sudden(grace, stored) or lib.in_grace(grace, expires, ends) then
-		return ends
-	end
-	return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+local state, queue, grace, stored, expires = unpack(try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires'))
+if state ~= 'running' or not queue then
+	return
+end
+local ends = lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+if not ends or ends > now or lib.is_sudden(grace, stored) or lib.in_grace(grace, expires, ends) then
+	return ends
+end
+return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
 end
 elseif name == 'spawn_all' then
 function lib.spawn_all(queue, limit)
-	local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-	for i = 1, #due, 2 do
-		limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-		if limit <= 0 then
-			return
-		end
+local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+for i = 1, #due, 2 do
+	limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+	if limit <= 0 then
+		return
 	end
+end
 end
 elseif name == 'spawn_due' then
 function lib.spawn_due(queue, parent, due, limit)
-	local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
-	interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
-	if not klass or interval <= 0 then
-		call('zrem', lib.queue_key(queue, 'recur'), parent)
-		return 0
-	end
-	local at = interval % 1 == 0 and math.floor(due) or due
-	local missed = (now - at) / interval
-	if backlog ~= 0 and missed > backlog then
-		at = at + math.ceil(missed - backlog) * interval
-	end
-	local spawned, job = 0, {klass = klass, data = data or '{}', priority = priority or '0', tags = tags or '[]', retries = retries or '0'}
-	while at <= now and spawned < limit do
-		count = lib.next_child(parent, count)
-		lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
-		at = at + interval
-		spawned = spawned + 1
-	end
-	if spawned > 0 then
-		call('hset', lib.recur_key(parent), 'count', string.format('%.0f', count))
-		call('zadd', lib.queue_key(queue, 'recur'), lib.exact(at), parent)
-		lib.publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
-	end
-	return spawned
+local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
+interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+if not klass or interval <= 0 then
+	call('zrem', lib.queue_key(queue, 'recur'), parent)
+	return 0
+end
+local at = interval % 1 == 0 and math.floor(due) or due
+local missed = (now - at) / interval
+if backlog ~= 0 and missed > backlog then
+	at = at + math.ceil(missed - backlog) * interval
+end
+local spawned, job = 0, {klass = klass, data = data or '{}', priority = priority or '0', tags = tags or '[]', retries = retries or '0'}
+while at <= now and spawned < limit do
+	count = lib.next_child(parent, count)
+	lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+	at = at + interval
+	spawned = spawned + 1
+end
+if spawned > 0 then
+	call('hset', lib.recur_key(parent), 'count', string.format('%.0f', count))
+	call('zadd', lib.queue_key(queue, 'recur'), lib.exact(at), parent)
+	lib.publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
+end
+return spawned
 end
 elseif name == 'stats_key' then
 function lib.stats_key(kind, day, queue)
-	return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
 end
 elseif name == 'stay_idle' then
 function lib.stay_idle(ask)
-	local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
-	if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', lib.idle_key(), ask.worker) ~= 1 then
-		return nil
-	end
-	lib.add_first(prefix .. 'workers', stamp, ask.owner)
-	return lib.renew_entries(ask) and wait or nil
+local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
+if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', lib.idle_key(), ask.worker) ~= 1 then
+	return nil
+end
+lib.add_first(prefix .. 'workers', stamp, ask.owner)
+return lib.renew_entries(ask) and wait or nil
 end
 elseif name == 'summaries' then
 function lib.summaries(list, jids, scores, bytes, may_stop)
-	local shown = {}
-	for i = 1, #jids do
-		if may_stop and var.searched >= 2097152 then
-			break
-		end
-		local jid, recurs = jids[i], list.kind == 'recurring'
-		local key = recurs and lib.recur_key(jid) or lib.job_key(jid)
-		local score = scores[i] or var.SHOWS_SCORE[list.kind] and lib.score_in(list, jid)
-		local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
-		local size = try('hstrlen', key, 'data')
-		job.size = type(size) == 'number' and size or 0
-		job.data = bytes > 0 and lib.shown_data(key, bytes) or nil
-		shown[i] = cjson.encode(job)
+local shown = {}
+for i = 1, #jids do
+	if may_stop and var.searched >= 2097152 then
+		break
 	end
-	return lib.joined(shown)
+	local jid, recurs = jids[i], list.kind == 'recurring'
+	local key = recurs and lib.recur_key(jid) or lib.job_key(jid)
+	local score = scores[i] or var.SHOWS_SCORE[list.kind] and lib.score_in(list, jid)
+	local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
+	local size = try('hstrlen', key, 'data')
+	job.size = type(size) == 'number' and size or 0
+	job.data = bytes > 0 and lib.shown_data(key, bytes) or nil
+	shown[i] = cjson.encode(job)
+end
+return lib.joined(shown)
 end
 elseif name == 'take_from' then
 function lib.take_from(ask, i, wanted, direct, out)
-	local start = #out
-	local lost, more = lib.open_safely(ask, i, wanted, direct)
-	if #lost > 0 then
-		more = more + lib.take_lost(ask, i, lost, out)
+local start = #out
+local lost, more = lib.open_safely(ask, i, wanted, direct)
+if #lost > 0 then
+	more = more + lib.take_lost(ask, i, lost, out)
+end
+while more > 0 and var.budget.drops > 0 do
+	local before = #out
+	if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
+		break
 	end
-	while more > 0 and var.budget.drops > 0 do
-		local before = #out
-		if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
-			break
-		end
-		more = more - (#out - before)
-	end
+	more = more - (#out - before)
+end
 end
 elseif name == 'take_lost' then
 function lib.take_lost(ask, i, lost, out)
-	local given, before = #lost, #out
-	lib.lock_from(ask, i, lost, 0, nil, out)
-	return ask.left and 0 or given - (#out - before)
+local given, before = #lost, #out
+lib.lock_from(ask, i, lost, 0, nil, out)
+return ask.left and 0 or given - (#out - before)
 end
 elseif name == 'take_over' then
 function lib.take_over(item, earlier)
-	item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
-	item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
-	item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-	item.tags = item.tags or var.none
-	item.given.batch = item.given.batch or earlier.given.batch
-	lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
-	if item.given.replace == 'due' then
-		local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
-		lib.set_due(item, earlier.due or now + earlier.delay)
-		item.turn = stays and earlier.turn
-		item.score = item.turn or item.score
-	else
-		lib.set_due(item, now + item.delay)
-	end
-	earlier.left = 'replaced'
+item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+item.tags = item.tags or var.none
+item.given.batch = item.given.batch or earlier.given.batch
+lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
+if item.given.replace == 'due' then
+	local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
+	lib.set_due(item, earlier.due or now + earlier.delay)
+	item.turn = stays and earlier.turn
+	item.score = item.turn or item.score
+else
+	lib.set_due(item, now + item.delay)
+end
+earlier.left = 'replaced'
 end
 elseif name == 'tell_each' then
 function lib.tell_each(jids, other, failed, ended)
-	local group, minded = lib.list_of(try('hget', lib.job_key(other), 'failure')).group, 0
-	group = type(group) == 'string' and group or ''
-	for i = 1, #jids do
-		local minds, stored = lib.tell(jids[i], other, group, ended)
-		minded = minded + (minds and 1 or 0)
-		failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
-	end
-	var.budget.tells = var.budget.tells - #jids
-	return minded
+local group, minded = lib.list_of(try('hget', lib.job_key(other), 'failure')).group, 0
+group = type(group) == 'string' and group or ''
+for i = 1, #jids do
+	local minds, stored = lib.tell(jids[i], other, group, ended)
+	minded = minded + (minds and 1 or 0)
+	failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
+end
+var.budget.tells = var.budget.tells - #jids
+return minded
 end
 elseif name == 'tell_more' then
 function lib.tell_more(jid, cursor)
-	local before = var.budget.tells
-	lib.forget_untold(jid)
-	if try('hget', lib.job_key(jid), 'state') == 'failed' then
-		lib.tell_all({jid}, cursor, lib.job_ended)
-	end
-	return before - var.budget.tells
+local before = var.budget.tells
+lib.forget_untold(jid)
+if try('hget', lib.job_key(jid), 'state') == 'failed' then
+	lib.tell_all({jid}, cursor, lib.job_ended)
+end
+return before - var.budget.tells
 end
 elseif name == 'turn_step' then
 function lib.turn_step(priority)
-	local _, exponent = math.frexp(math.abs(priority) + 1)
-	return 2 ^ (exponent - 45)
+local _, exponent = math.frexp(math.abs(priority) + 1)
+return 2 ^ (exponent - 45)
 end
 elseif name == 'turns_key' then
 function lib.turns_key(queue, priority)
-	return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
+return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
 end
 elseif name == 'watch_all' then
 function lib.watch_all(puts)
-	if puts.batches then
-		lib.grow_batches(puts.batches)
+if puts.batches then
+	lib.grow_batches(puts.batches)
+end
+for jid, batch in pairs(puts.batches or var.none) do
+	if batch.stored and lib.has_option(batch.stored, 'f') then
+		lib.watch(jid, lib.job_ended, batch.members)
 	end
-	for jid, batch in pairs(puts.batches or var.none) do
-		if batch.stored and lib.has_option(batch.stored, 'f') then
-			lib.watch(jid, lib.job_ended, batch.members)
-		end
+end
+for i = 1, #puts.items do
+	if puts.items[i].watches then
+		lib.watch(puts.items[i].jid, lib.job_ended)
 	end
-	for i = 1, #puts.items do
-		if puts.items[i].watches then
-			lib.watch(puts.items[i].jid, lib.job_ended)
-		end
-	end
+end
 end
 elseif name == 'write_all' then
 function lib.write_all(puts, group, idle, tracked, known_empty)
-	local queue = group[1].queue
-	local text, first, last = lib.put_texts(queue, idle)
-	lib.place_all(puts, queue, group)
-	local heard = #group < 5 or lib.is_heard()
-	for i = 1, #group do
-		local item = group[i]
-		lib.write_job(queue, item, text)
-		if heard then
-			lib.publish_put(item.jid, first, last)
-		end
-		if item.old and item.old.lost then
-			lib.lock_lost(item.jid, item.old.worker)
-		end
+local queue = group[1].queue
+local text, first, last = lib.put_texts(queue, idle)
+lib.place_all(puts, queue, group)
+local heard = #group < 5 or lib.is_heard()
+for i = 1, #group do
+	local item = group[i]
+	lib.write_job(queue, item, text)
+	if heard then
+		lib.publish_put(item.jid, first, last)
 	end
-	lib.know_queue(queue)
-	if tracked then
-		lib.publish_each_tracked('put', lib.jids_of(group))
+	if item.old and item.old.lost then
+		lib.lock_lost(item.jid, item.old.worker)
 	end
-	if known_empty then
-		lib.note_filled(queue, true)
-	end
-	if idle and #group == 1 and group[1].delay == 0 then
-		lib.wake_first(queue)
-	elseif idle then
-		lib.wake_several(queue, lib.soonest_of(group), #group)
-	end
+end
+lib.know_queue(queue)
+if tracked then
+	lib.publish_each_tracked('put', lib.jids_of(group))
+end
+if known_empty then
+	lib.note_filled(queue, true)
+end
+if idle and #group == 1 and group[1].delay == 0 then
+	lib.wake_first(queue)
+elseif idle then
+	lib.wake_several(queue, lib.soonest_of(group), #group)
+end
 end
 elseif name == 'write_job' then
 function lib.write_job(queue, item, text)
-	local key, retries, tags = item.key, item.retries or '5', '[]'
-	lib.record(key, text)
-	if item.tags and #item.tags > 0 then
-		lib.add_tags(item.jid, item.tags, 1)
-		tags = cjson.encode(item.tags)
-	end
-	call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-	if item.waits then
-		lib.keep_delay(key, item.delay, item.checked)
-	end
+local key, retries, tags = item.key, item.retries or '5', '[]'
+lib.record(key, text)
+if item.tags and #item.tags > 0 then
+	lib.add_tags(item.jid, item.tags, 1)
+	tags = cjson.encode(item.tags)
+end
+call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+if item.waits then
+	lib.keep_delay(key, item.delay, item.checked)
+end
 end
 end
 else
 if name == 'admit_each' then
 function lib.admit_each(jids, count, jobs, settings, run)
-	for i = 1, count do
-		local stored = jobs[i][9]
-		if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-			return i - 1
-		end
+for i = 1, count do
+	local stored = jobs[i][9]
+	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+		return i - 1
 	end
-	return count
+end
+return count
 end
 elseif name == 'admit_some' then
 function lib.admit_some(settings, jids, jobs, count, letters)
-	local run, most = settings.run, settings.most or 1
-	if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
-		local common = lib.admit_alike(count, jobs, most)
-		if common then
-			return count, common
-		end
+local run, most = settings.run, settings.most or 1
+if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
+	local common = lib.admit_alike(count, jobs, most)
+	if common then
+		return count, common
 	end
-	count = lib.admit_each(jids, count, jobs, settings, run)
-	lib.read_scores(settings.queue, jids, count, jobs, settings, run)
-	return count, nil
+end
+count = lib.admit_each(jids, count, jobs, settings, run)
+lib.read_scores(settings.queue, jids, count, jobs, settings, run)
+return count, nil
 end
 elseif name == 'before_key' then
 function lib.before_key(name)
-	return prefix .. 'x:before:' .. name
+return prefix .. 'x:before:' .. name
 end
 elseif name == 'bring_more' then
 function lib.bring_more(queue, settings, limit)
-	settings.places = false
-	if not lib.is_due(queue, 'scheduled') then
-		return false
-	end
-	lib.bring_due(queue, false, true, limit)
-	return call('exists', lib.queue_key(queue, 'work')) == 1
+settings.places = false
+if not lib.is_due(queue, 'scheduled') then
+	return false
+end
+lib.bring_due(queue, false, true, limit)
+return call('exists', lib.queue_key(queue, 'work')) == 1
 end
 elseif name == 'buckets_of' then
 function lib.buckets_of(key)
-	local buckets, fields = {}, try('hkeys', key)
-	for i = 1, #fields do
-		if string.find(fields[i], '^[smhd]%-?%d+$') then
-			buckets[#buckets + 1] = fields[i]
-		end
+local buckets, fields = {}, try('hkeys', key)
+for i = 1, #fields do
+	if string.find(fields[i], '^[smhd]%-?%d+$') then
+		buckets[#buckets + 1] = fields[i]
 	end
-	return buckets, #fields > 0
+end
+return buckets, #fields > 0
 end
 elseif name == 'cancel_job' then
 function lib.cancel_job(jid, job, how)
-	local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
-	if state == 'complete' then
-		return
+local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
+if state == 'complete' then
+	return
+end
+local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+lib.publish('log', message)
+if worker and worker ~= '' then
+	try('zrem', lib.worker_key(worker), jid)
+	lib.publish('w:' .. worker, message)
+end
+if queue then
+	lib.leave_queue(queue, jid)
+end
+if state == 'running' and queue then
+	lib.wake_for_slot(queue)
+end
+for _, other in ipairs(job.dependencies) do
+	try('srem', lib.job_key(other) .. '-dependents', jid)
+end
+if state == 'failed' then
+	lib.forget_failure(jid, queue, job.failure)
+end
+lib.delete_record(jid, job.tags)
+lib.publish_tracked('canceled', jid)
+if stored then
+	lib.job_ended(jid, stored, how or 'canceled')
+	if lib.has_option(stored, 'g') and state == 'waiting' and queue then
+		lib.leave_turns(queue, job.priority)
 	end
-	local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-	lib.publish('log', message)
-	if worker and worker ~= '' then
-		try('zrem', lib.worker_key(worker), jid)
-		lib.publish('w:' .. worker, message)
-	end
-	if queue then
-		lib.leave_queue(queue, jid)
-	end
-	if state == 'running' and queue then
-		lib.wake_for_slot(queue)
-	end
-	for _, other in ipairs(job.dependencies) do
-		try('srem', lib.job_key(other) .. '-dependents', jid)
-	end
-	if state == 'failed' then
-		lib.forget_failure(jid, queue, job.failure)
-	end
-	lib.delete_record(jid, job.tags)
-	lib.publish_tracked('canceled', jid)
-	if stored then
-		lib.job_ended(jid, stored, how or 'canceled')
-		if lib.has_option(stored, 'g') and state == 'waiting' and queue then
-			lib.leave_turns(queue, job.priority)
-		end
-	end
+end
 end
 elseif name == 'changes_of' then
 function lib.changes_of(items)
-	local changes = {}
-	local function note(jid, other, waits)
-		changes[other] = changes[other] or {}
-		changes[other][jid] = waits
+local changes = {}
+local function note(jid, other, waits)
+	changes[other] = changes[other] or {}
+	changes[other][jid] = waits
+end
+for _, item in ipairs(items) do
+	for _, other in ipairs(item.old and item.old.ended or var.none) do
+		note(item.jid, other, false)
 	end
-	for _, item in ipairs(items) do
-		for _, other in ipairs(item.old and item.old.ended or var.none) do
-			note(item.jid, other, false)
-		end
-		for _, other in ipairs(item.others) do
-			note(item.jid, other, true)
-		end
-		if item.given.batch then
-			note(item.given.batch, item.jid, true)
-		end
+	for _, other in ipairs(item.others) do
+		note(item.jid, other, true)
 	end
-	return changes
+	if item.given.batch then
+		note(item.given.batch, item.jid, true)
+	end
+end
+return changes
 end
 elseif name == 'clear_list' then
 function lib.clear_list(seconds)
-	local filed, deleted = prefix .. 'failed-jobs-list', 0
-	local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
-	for i = 1, #old do
-		local outcome = lib.delete_failed(old[i])
-		if outcome == 'kept' then
-			call('zadd', filed, stamp, old[i])
-		else
-			call('zrem', filed, old[i])
-			deleted = deleted + (outcome == 'deleted' and 1 or 0)
-		end
+local filed, deleted = prefix .. 'failed-jobs-list', 0
+local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
+for i = 1, #old do
+	local outcome = lib.delete_failed(old[i])
+	if outcome == 'kept' then
+		call('zadd', filed, stamp, old[i])
+	else
+		call('zrem', filed, old[i])
+		deleted = deleted + (outcome == 'deleted' and 1 or 0)
 	end
-	return deleted
+end
+return deleted
 end
 elseif name == 'deal_drawn' then
 function lib.deal_drawn(ask, urn, deal)
-	local round = 1
-	while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
-		local before = deal.wanted
-		local n = math.max(math.min(before, deal.most), math.min(round, 500))
-		local drawn, turns = lib.draw(ask, urn, n)
-		lib.shut_empty(ask, urn, drawn)
-		for at = 1, #drawn do
-			if not urn.shut[drawn[at]] then
-				lib.add_turns(deal, drawn[at], turns[drawn[at]])
-			end
+local round = 1
+while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
+	local before = deal.wanted
+	local n = math.max(math.min(before, deal.most), math.min(round, 500))
+	local drawn, turns = lib.draw(ask, urn, n)
+	lib.shut_empty(ask, urn, drawn)
+	for at = 1, #drawn do
+		if not urn.shut[drawn[at]] then
+			lib.add_turns(deal, drawn[at], turns[drawn[at]])
 		end
-		if deal.wanted > 0 and deal.most > 0 then
-			lib.fill_urn(ask, urn)
-		end
-		round = deal.wanted < before and 1 or 4 * round
 	end
+	if deal.wanted > 0 and deal.most > 0 then
+		lib.fill_urn(ask, urn)
+	end
+	round = deal.wanted < before and 1 or 4 * round
+end
 end
 elseif name == 'delete_job' then
 function lib.delete_job(jid)
-	local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
-	if state == 'complete' then
-		lib.delete_record(jid, tags)
-	end
+local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
+if state == 'complete' then
+	lib.delete_record(jid, tags)
+end
 end
 elseif name == 'difference' then
 function lib.difference(list, other, first)
-	local gone, kept = lib.set_of(other, first), {}
-	for i = 1, #list do
-		if not gone[list[i]] then
-			kept[#kept + 1] = list[i]
-		end
+local gone, kept = lib.set_of(other, first), {}
+for i = 1, #list do
+	if not gone[list[i]] then
+		kept[#kept + 1] = list[i]
 	end
-	return kept
+end
+return kept
 end
 elseif name == 'drop_claim' then
 function lib.drop_claim(ask)
-	local held = try('get', lib.due_key(ask.claim))
-	if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-		return false
-	end
-	return call('del', lib.due_key(ask.claim)) == 1
+local held = try('get', lib.due_key(ask.claim))
+if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
+	return false
+end
+return call('del', lib.due_key(ask.claim)) == 1
 end
 elseif name == 'drop_slots' then
 function lib.drop_slots(jid, stored, most)
-	for _, limit in ipairs(lib.limits_named(stored, most)) do
-		if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
-			limit.room, limit.look = limit.room + 1, true
-		end
+for _, limit in ipairs(lib.limits_named(stored, most)) do
+	if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
+		limit.room, limit.look = limit.room + 1, true
 	end
+end
 end
 elseif name == 'due_member' then
 function lib.due_member(jid, queue, state)
-	local scheduled, undelayed = unpack(state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none)
-	local due = lib.finite(lib.due_elsewhere(jid, queue, state, scheduled, undelayed), 0)
-	return due > 0 and ',"due":' .. lib.exact(due) or ''
+local scheduled, undelayed = unpack(state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none)
+local due = lib.finite(lib.due_elsewhere(jid, queue, state, scheduled, undelayed), 0)
+return due > 0 and ',"due":' .. lib.exact(due) or ''
 end
 elseif name == 'each_queue' then
 function lib.each_queue(area, cursor, count, visit)
-	local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
-	for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-		if letter == '' or letter == part[1] then
-			local key = prefix .. part[2]
-			local list = {kind = 'queues', key = key, from = 0, total = lib.finite(try('zcard', key), 0)}
-			local offset = lib.after_cursor(area, list, place)
-			local some, scores = lib.read_list(list, offset, count)
-			for i = 1, #some do
-				count = count - 1
-				if visit(some[i]) or count == 0 then
-					return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
-				end
+local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+	if letter == '' or letter == part[1] then
+		local key = prefix .. part[2]
+		local list = {kind = 'queues', key = key, from = 0, total = lib.finite(try('zcard', key), 0)}
+		local offset = lib.after_cursor(area, list, place)
+		local some, scores = lib.read_list(list, offset, count)
+		for i = 1, #some do
+			count = count - 1
+			if visit(some[i]) or count == 0 then
+				return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
 			end
-			letter, place = '', ''
 		end
+		letter, place = '', ''
 	end
-	return ''
+end
+return ''
 end
 elseif name == 'each_slice' then
 function lib.each_slice(run, operation, key, list)
-	for from = 1, #list, 1000 do
-		run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-	end
+for from = 1, #list, 1000 do
+	run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+end
 end
 elseif name == 'enter_list' then
 function lib.enter_list(name, lapses, absent)
-	for i = 1, #absent do
-		local waiting = lib.waiting_key(absent[i])
-		try('zadd', waiting, lib.exact(lapses), '\001' .. name)
-		lib.drop_lapsed(waiting)
-	end
+for i = 1, #absent do
+	local waiting = lib.waiting_key(absent[i])
+	try('zadd', waiting, lib.exact(lapses), '\001' .. name)
+	lib.drop_lapsed(waiting)
+end
 end
 elseif name == 'expire_job' then
 function lib.expire_job(jid, job)
-	local key, state = lib.job_key(jid), job.state
-	if try('exists', key .. '-dependents') == 1 then
-		if state == 'failed' then
-			return false
-		end
-		return lib.fail_expired(jid, job)
+local key, state = lib.job_key(jid), job.state
+if try('exists', key .. '-dependents') == 1 then
+	if state == 'failed' then
+		return false
 	end
-	job.dependencies = try('smembers', key .. '-dependencies')
-	lib.cancel_job(jid, job, 'expired')
-	return true
+	return lib.fail_expired(jid, job)
+end
+job.dependencies = try('smembers', key .. '-dependencies')
+lib.cancel_job(jid, job, 'expired')
+return true
 end
 elseif name == 'fair_score' then
 function lib.fair_score(queue, priority, stored, known)
-	known.shares, known.turns = known.shares or {}, known.turns or {}
-	local share = known.shares[stored] or {lib.fair_share(stored)}
-	local tenant, weight = share[1], share[2]
-	known.shares[stored], priority = share, lib.finite(priority, 0)
-	if not tenant or math.abs(priority) > 10000 then
-		return
-	end
-	local all = known.turns[queue] or {}
-	local turns = all[priority] or lib.read_turns(queue, priority)
-	if not turns then
-		return
-	elseif known.later and not all[priority] then
-		known.later[#known.later + 1] = turns
-	end
-	known.turns[queue], all[priority] = all, turns
-	local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
-	local turn = math.min(math.max(turns.first, last), 0.49)
-	turns.ends[tenant] = turn + turns.step / weight
-	if not known.later then
-		lib.write_turns(turns)
-		turns.ends = {}
-	end
-	return lib.exact(priority - 0.5 - turn)
+known.shares, known.turns = known.shares or {}, known.turns or {}
+local share = known.shares[stored] or {lib.fair_share(stored)}
+local tenant, weight = share[1], share[2]
+known.shares[stored], priority = share, lib.finite(priority, 0)
+if not tenant or math.abs(priority) > 10000 then
+	return
+end
+local all = known.turns[queue] or {}
+local turns = all[priority] or lib.read_turns(queue, priority)
+if not turns then
+	return
+elseif known.later and not all[priority] then
+	known.later[#known.later + 1] = turns
+end
+known.turns[queue], all[priority] = all, turns
+local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
+local turn = math.min(math.max(turns.first, last), 0.49)
+turns.ends[tenant] = turn + turns.step / weight
+if not known.later then
+	lib.write_turns(turns)
+	turns.ends = {}
+end
+return lib.exact(priority - 0.5 - turn)
 end
 elseif name == 'fair_share' then
 function lib.fair_share(text)
-	local _, values = lib.split_options(text)
-	local share = values.g
-	if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-		return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
-	end
+local _, values = lib.split_options(text)
+local share = values.g
+if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+	return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
+end
 end
 elseif name == 'fill_limit' then
 function lib.fill_limit(name)
-	return lib.return_parked(lib.read_limit(name, 1))
+return lib.return_parked(lib.read_limit(name, 1))
 end
 elseif name == 'find_place' then
 function lib.find_place(group, jid, failure, length)
-	local key, low, high = prefix .. 'f:' .. group, 0, length
-	var.places[group] = var.places[group] or {}
-	local its = var.places[group]
-	while not its[jid] and var.halved < 150 do
-		var.halved = var.halved + 1
-		if low == high then
-			local first = math.max(low - 250 / 2, 0)
-			local near = try('lrange', key, first, first + 250 - 1)
-			for i = 1, #near do
-				its[near[i]] = first + i - 1
-			end
-			break
+local key, low, high = prefix .. 'f:' .. group, 0, length
+var.places[group] = var.places[group] or {}
+local its = var.places[group]
+while not its[jid] and var.halved < 150 do
+	var.halved = var.halved + 1
+	if low == high then
+		local first = math.max(low - 250 / 2, 0)
+		local near = try('lrange', key, first, first + 250 - 1)
+		for i = 1, #near do
+			its[near[i]] = first + i - 1
 		end
-		local middle = math.floor((low + high) / 2)
-		if lib.failed_at(key, middle) > lib.finite(failure.when, 0) then
-			low = middle + 1
-		else
-			high = middle
-		end
+		break
 	end
-	return its[jid]
+	local middle = math.floor((low + high) / 2)
+	if lib.failed_at(key, middle) > lib.finite(failure.when, 0) then
+		low = middle + 1
+	else
+		high = middle
+	end
+end
+return its[jid]
 end
 elseif name == 'first_line' then
 function lib.first_line(message)
-	local line = string.match(message, '^%s*([^\013\010]*)')
-	local next_byte = string.byte(line, 200 + 1)
-	line = string.sub(line, 1, 200)
-	if next_byte and next_byte >= 128 and next_byte < 192 then
-		line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
-	end
-	return line
+local line = string.match(message, '^%s*([^\013\010]*)')
+local next_byte = string.byte(line, 200 + 1)
+line = string.sub(line, 1, 200)
+if next_byte and next_byte >= 128 and next_byte < 192 then
+	line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
+end
+return line
 end
 elseif name == 'first_turn' then
 function lib.first_turn(queue, priority)
-	local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
-	local score = lib.finite(first[2])
-	return score and math.max(priority - 0.5 - score, 0), first.err
+local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+local score = lib.finite(first[2])
+return score and math.max(priority - 0.5 - score, 0), first.err
 end
 elseif name == 'follow_key' then
 function lib.follow_key(id)
-	return prefix .. 'x:follow:' .. id
+return prefix .. 'x:follow:' .. id
 end
 elseif name == 'give_again' then
 function lib.give_again(queue, jid, job, settings)
-	local remaining, stored, delay = math.floor(lib.finite(job.remaining, 0)) - 1, job['x:o'], nil
-	if remaining >= 0 and (job.backoff or settings.initial_delay) then
-		delay = lib.backoff_delay(job.backoff, job.retries, remaining, settings)
-	end
-	local ended = lib.finite(job.expires, now) < now and job.expires
-	call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job['x:attempts'], 'lost', job.time, {ended = ended, worker = job.worker or '', queue = queue, delay = delay}))
-	call('hdel', lib.job_key(jid), 'grace')
-	if remaining < 0 then
-		lib.fail_lost(queue, jid, job.worker or '', job.queue, stored, settings)
-		return nil
-	end
-	if stored and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting') then
-		return nil
-	end
-	if delay then
-		lib.put_off(queue, jid, delay)
-	elseif not (stored and lib.has_option(stored, 'q') and lib.put_back(queue, jid, stored)) then
-		return jid
-	end
-	lib.stop_limited(jid, stored)
+local remaining, stored, delay = math.floor(lib.finite(job.remaining, 0)) - 1, job['x:o'], nil
+if remaining >= 0 and (job.backoff or settings.initial_delay) then
+	delay = lib.backoff_delay(job.backoff, job.retries, remaining, settings)
+end
+local ended = lib.finite(job.expires, now) < now and job.expires
+call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job['x:attempts'], 'lost', job.time, {ended = ended, worker = job.worker or '', queue = queue, delay = delay}))
+call('hdel', lib.job_key(jid), 'grace')
+if remaining < 0 then
+	lib.fail_lost(queue, jid, job.worker or '', job.queue, stored, settings)
+	return nil
+end
+if stored and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting') then
+	return nil
+end
+if delay then
+	lib.put_off(queue, jid, delay)
+elseif not (stored and lib.has_option(stored, 'q') and lib.put_back(queue, jid, stored)) then
+	return jid
+end
+lib.stop_limited(jid, stored)
 end
 elseif name == 'has_option' then
 function lib.has_option(text, letter)
-	return string.find(text, '^%a*' .. letter) ~= nil
+return string.find(text, '^%a*' .. letter) ~= nil
 end
 elseif name == 'heal_limit' then
 function lib.heal_limit(limit)
-	local held = lib.limit_key(limit.name, 'held')
-	limit.healed = true
-	local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-	for i = 1, #ended do
-		local ends = lib.slot_ends(ended[i])
-		if ends and ends > now then
-			try('zadd', held, lib.slot_end(ends), ended[i])
-		elseif try('zrem', held, ended[i]) == 1 then
-			limit.room = limit.room + 1
-		end
+local held = lib.limit_key(limit.name, 'held')
+limit.healed = true
+local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+for i = 1, #ended do
+	local ends = lib.slot_ends(ended[i])
+	if ends and ends > now then
+		try('zadd', held, lib.slot_end(ends), ended[i])
+	elseif try('zrem', held, ended[i]) == 1 then
+		limit.room = limit.room + 1
 	end
+end
 end
 elseif name == 'is_claimed' then
 function lib.is_claimed(queue, due, worker)
-	local held = try('get', lib.due_key(queue))
-	if type(held) ~= 'string' then
-		return false
-	end
-	local until_then, holder = string.match(held, '^(%S+) (.*)$')
-	local at = tonumber(until_then)
-	return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
+local held = try('get', lib.due_key(queue))
+if type(held) ~= 'string' then
+	return false
+end
+local until_then, holder = string.match(held, '^(%S+) (.*)$')
+local at = tonumber(until_then)
+return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
 end
 elseif name == 'is_tracked' then
 function lib.is_tracked(jid)
-	return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 elseif name == 'keep_delay' then
 function lib.keep_delay(key, delay, means_none)
-	if delay > 0 then
-		call('hset', key, 'scheduled', lib.exact(now + delay))
-		call('hdel', key, 'x:undelayed')
-	elseif means_none and call('hexists', key, 'scheduled') == 1 then
-		call('hset', key, 'x:undelayed', '1')
-	end
+if delay > 0 then
+	call('hset', key, 'scheduled', lib.exact(now + delay))
+	call('hdel', key, 'x:undelayed')
+elseif means_none and call('hexists', key, 'scheduled') == 1 then
+	call('hset', key, 'x:undelayed', '1')
+end
 end
 elseif name == 'know_queue' then
 function lib.know_queue(queue)
-	local queues = prefix .. 'queues'
-	if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-		try('zrem', prefix .. 'x:queues', queue)
-		lib.publish_ours('x:queues', queue)
-	end
+local queues = prefix .. 'queues'
+if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+	try('zrem', prefix .. 'x:queues', queue)
+	lib.publish_ours('x:queues', queue)
+end
 end
 elseif name == 'leave_rest' then
 function lib.leave_rest(jid, dependents)
-	local key = lib.rest_key(jid)
-	if type(try('get', key)) == 'string' then
-		lib.forget_untold(jid)
-	end
-	if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
-		return false
-	elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
-		call('zrem', prefix .. 'x:rest', jid)
-		return false
-	end
-	return true
+local key = lib.rest_key(jid)
+if type(try('get', key)) == 'string' then
+	lib.forget_untold(jid)
+end
+if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+	return false
+elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+	call('zrem', prefix .. 'x:rest', jid)
+	return false
+end
+return true
 end
 elseif name == 'left_until' then
 function lib.left_until(area, letter, ends)
-	if ends <= now then
-		lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-	end
-	return ends - now
+if ends <= now then
+	lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+end
+return ends - now
 end
 elseif name == 'letters_of' then
 function lib.letters_of(text)
-	if text == var.last_text then
-		return var.last_letters
+if text == var.last_text then
+	return var.last_letters
+end
+local letters = string.match(text, '^%a+') or ''
+var.met_letters = var.met_letters or {}
+local found = var.met_letters[letters]
+if not found then
+	found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+	for letter in string.gmatch(letters, '%a') do
+		found[letter] = true
 	end
-	local letters = string.match(text, '^%a+') or ''
-	var.met_letters = var.met_letters or {}
-	local found = var.met_letters[letters]
-	if not found then
-		found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-		for letter in string.gmatch(letters, '%a') do
-			found[letter] = true
-		end
-		var.met_letters[letters] = found
-	end
-	var.last_text, var.last_letters = text, found
-	return found
+	var.met_letters[letters] = found
+end
+var.last_text, var.last_letters = text, found
+return found
 end
 elseif name == 'listed_key' then
 function lib.listed_key(name)
-	return prefix .. 'x:listed:' .. name
+return prefix .. 'x:listed:' .. name
 end
 elseif name == 'look_ahead' then
 function lib.look_ahead(ask, known, i, all)
-	local asked = {}
-	while i <= #ask.queues and #asked < known.step do
-		local wanted = all or string.sub(known.marks, i, i) == known.chosen
-		if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
-			asked[#asked + 1] = i
-		end
-		i = i + 1
+local asked = {}
+while i <= #ask.queues and #asked < known.step do
+	local wanted = all or string.sub(known.marks, i, i) == known.chosen
+	if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
+		asked[#asked + 1] = i
 	end
-	known.step = math.min(4 * known.step, 500)
-	lib.tell_all_apart(ask, asked)
+	i = i + 1
+end
+known.step = math.min(4 * known.step, 500)
+lib.tell_all_apart(ask, asked)
 end
 elseif name == 'looked_key' then
 function lib.looked_key(ask)
-	if #ask.queues == 1 then
-		return prefix .. 'x:looked:=' .. ask.list
-	end
-	return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
+if #ask.queues == 1 then
+	return prefix .. 'x:looked:=' .. ask.list
+end
+return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
-	local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-	local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
-	try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-	if popped then
-		local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-		try('rpush', key, lib.entry(popped, '"popped"', worker))
-	end
-	if failed then
-		try('rpush', key, lib.entry(failed, '"failed"'))
-	end
-	if done then
-		try('rpush', key, lib.entry(done, '"done"'))
-	end
+local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
+try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+if popped then
+	local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+	try('rpush', key, lib.entry(popped, '"popped"', worker))
+end
+if failed then
+	try('rpush', key, lib.entry(failed, '"failed"'))
+end
+if done then
+	try('rpush', key, lib.entry(done, '"done"'))
+end
 end
 elseif name == 'must_write' then
 function lib.must_write()
-	call('del', prefix .. 'x:none')
+call('del', prefix .. 'x:none')
 end
 elseif name == 'next_child' then
 function lib.next_child(parent, count)
-	local taken = 0
-	repeat
-		count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-		local child = parent .. '-' .. string.format('%.0f', count)
-		taken = taken + 1
-	until call('exists', lib.job_key(child)) == 0
-	return count
+local taken = 0
+repeat
+	count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+	local child = parent .. '-' .. string.format('%.0f', count)
+	taken = taken + 1
+until call('exists', lib.job_key(child)) == 0
+return count
 end
 elseif name == 'noted_time' then
 function lib.noted_time(text)
-	local time = lib.finite(text)
-	return time and time <= now + 1 and time or nil
+local time = lib.finite(text)
+return time and time <= now + 1 and time or nil
 end
 elseif name == 'open_queue' then
 function lib.open_queue(queue, settings, wanted)
-	local lost, recur, scheduled = lib.is_due(queue, 'locks'), false, false
-	if settings.tracked then
-		recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
-	end
-	if lost or recur or scheduled then
-		return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-	end
-	return var.none
+local lost, recur, scheduled = lib.is_due(queue, 'locks'), false, false
+if settings.tracked then
+	recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+end
+if lost or recur or scheduled then
+	return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+end
+return var.none
 end
 elseif name == 'past_score' then
 function lib.past_score(item)
-	local stored = item.options or item.given.o
-	if not stored or lib.own_place(stored) ~= 'place' then
-		return nil
-	end
-	item.more = item.more or {}
-	item.more[#item.more + 1] = 'time'
-	item.more[#item.more + 1] = lib.exact(item.at)
-	return lib.work_score(item.at, item.priority)
+local stored = item.options or item.given.o
+if not stored or lib.own_place(stored) ~= 'place' then
+	return nil
+end
+item.more = item.more or {}
+item.more[#item.more + 1] = 'time'
+item.more[#item.more + 1] = lib.exact(item.at)
+return lib.work_score(item.at, item.priority)
 end
 elseif name == 'rate_field' then
 function lib.rate_field(queue, klass)
-	return #queue .. ':' .. queue .. ':' .. klass
+return #queue .. ':' .. queue .. ':' .. klass
 end
 elseif name == 'rate_opens' then
 function lib.rate_opens(limit)
-	local place = limit.rate - limit.started - 1
-	if place < 0 then
-		return now + limit.per
-	elseif not limit.from or place < limit.from then
-		limit.from = math.max(place - limit.most + 1, 0)
-		limit.times = try('lrange', limit.list, limit.from, place)
-	end
-	local time = lib.noted_time(limit.times[place - limit.from + 1])
-	local opens = time and time + limit.per
-	return opens and opens > now and opens or nil
+local place = limit.rate - limit.started - 1
+if place < 0 then
+	return now + limit.per
+elseif not limit.from or place < limit.from then
+	limit.from = math.max(place - limit.most + 1, 0)
+	limit.times = try('lrange', limit.list, limit.from, place)
+end
+local time = lib.noted_time(limit.times[place - limit.from + 1])
+local opens = time and time + limit.per
+return opens and opens > now and opens or nil
 end
 elseif name == 'read_batch' then
 function lib.read_batch(area, jid)
-	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-	if state ~= 'depends' then
-		lib.raise(area, lib.not_depending(jid, state))
-	elseif not lib.is_batch(stored) then
-		lib.raise(area, lib.no_batch(jid))
-	end
-	return stored
+local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
+if state ~= 'depends' then
+	lib.raise(area, lib.not_depending(jid, state))
+elseif not lib.is_batch(stored) then
+	lib.raise(area, lib.no_batch(jid))
+end
+return stored
 end
 elseif name == 'read_claim' then
 function lib.read_claim(area, text)
-	local claim = lib.claim_of(text)
-	if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
-		lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
-	end
-	return claim
+local claim = lib.claim_of(text)
+if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
+	lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+end
+return claim
 end
 elseif name == 'read_drawn' then
 function lib.read_drawn(text, count)
-	local random, rest = string.match(text, '^(%S*)(.*)$')
-	local owed = {}
-	for word in string.gmatch(rest, '%S+') do
-		local i = lib.whole('Reserve', 'cursor', word)
-		if i > 0 and i <= count and #owed < 500 then
-			owed[#owed + 1] = i
-		end
+local random, rest = string.match(text, '^(%S*)(.*)$')
+local owed = {}
+for word in string.gmatch(rest, '%S+') do
+	local i = lib.whole('Reserve', 'cursor', word)
+	if i > 0 and i <= count and #owed < 500 then
+		owed[#owed + 1] = i
 	end
-	return math.max(1, lib.whole('Reserve', 'cursor', random) % 2147483647), owed
+end
+return math.max(1, lib.whole('Reserve', 'cursor', random) % 2147483647), owed
 end
 elseif name == 'read_first' then
 function lib.read_first(jids)
-	local jobs, left = {}, lib.max_unlinked()
-	for i = 1, #jids do
-		local job = lib.read_job_to_cancel(jids[i], left)
-		left = left - #job.dependencies
-		if left < 0 then
-			break
-		end
-		jobs[i] = job
+local jobs, left = {}, lib.max_unlinked()
+for i = 1, #jids do
+	local job = lib.read_job_to_cancel(jids[i], left)
+	left = left - #job.dependencies
+	if left < 0 then
+		break
 	end
-	return jobs
+	jobs[i] = job
+end
+return jobs
 end
 elseif name == 'read_limit' then
 function lib.read_limit(name, most)
-	local family = string.match(name, '^([^/]+)/.') or name
-	local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-	local max, rate, per = lib.parse_limit(own or general)
-	local hold = lib.finite(held_until, 0)
-	local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
-	if max > 0 then
-		limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-	end
-	return limit
+local family = string.match(name, '^([^/]+)/.') or name
+local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+local max, rate, per = lib.parse_limit(own or general)
+local hold = lib.finite(held_until, 0)
+local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+if max > 0 then
+	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+end
+return limit
 end
 elseif name == 'read_owned' then
 function lib.read_owned(area, item, worker)
-	local key = lib.job_key(item.jid)
-	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-	local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job, worker, item.since)
-	if problem then
-		return problem
-	end
-	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-	if not queue then
-		return lib.no_queue(item.jid)
-	elseif item.here and item.queue ~= queue then
-		return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. queue))
-	end
-	item.key, item.current, item.priority = key, queue, priority
-	item.remaining, item.history, item.grace = math.floor(lib.finite(remaining, 0)), history, grace
-	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-	if item.result then
-		item.ended = lib.result_field('failed', time, item.result)
-	end
+local key = lib.job_key(item.jid)
+local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job, worker, item.since)
+if problem then
+	return problem
+end
+local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+if not queue then
+	return lib.no_queue(item.jid)
+elseif item.here and item.queue ~= queue then
+	return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. queue))
+end
+item.key, item.current, item.priority = key, queue, priority
+item.remaining, item.history, item.grace = math.floor(lib.finite(remaining, 0)), history, grace
+item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+if item.result then
+	item.ended = lib.result_field('failed', time, item.result)
+end
 end
 elseif name == 'read_share' then
 function lib.read_share(area, text)
-	if not lib.has_option(text, 'g') then
-		return false
-	elseif not lib.fair_share(text) then
-		lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
-	end
-	return text
+if not lib.has_option(text, 'g') then
+	return false
+elseif not lib.fair_share(text) then
+	lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+end
+return text
 end
 elseif name == 'read_turns' then
 function lib.read_turns(queue, priority)
-	local key, waits = lib.turns_key(queue, priority), true
-	local first, damaged = lib.first_turn(queue, priority)
-	if damaged then
-		return nil
-	elseif not first then
-		first, waits = 0, false
-	end
-	return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+local key, waits = lib.turns_key(queue, priority), true
+local first, damaged = lib.first_turn(queue, priority)
+if damaged then
+	return nil
+elseif not first then
+	first, waits = 0, false
+end
+return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'remove_tag' then
 function lib.remove_tag(jid, tag)
-	if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-		if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-			call('zrem', prefix .. 'tags', tag)
-		end
+if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tag)
 	end
+end
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
-	local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
-	call('hset', lib.job_key(jid), 'x:o', text)
-	local _, values = lib.split_options(text)
-	lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
+call('hset', lib.job_key(jid), 'x:o', text)
+local _, values = lib.split_options(text)
+lib.note_life(jid, lib.end_in_state(values, 'waiting'))
 end
 elseif name == 'score_text' then
 function lib.score_text()
-	if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-		return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-	end
+if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+	return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+end
 end
 elseif name == 'set_beside' then
 function lib.set_beside(job)
-	local data = job[6]
-	if type(data) ~= 'string' or #data < 4096 then
-		return ''
-	end
-	var.large = var.large or {}
-	var.large[#var.large + 1] = data
-	var.large_bytes, job[6] = var.large_bytes + #data, ''
-	return ',"beside":' .. #var.large
+local data = job[6]
+if type(data) ~= 'string' or #data < 4096 then
+	return ''
+end
+var.large = var.large or {}
+var.large[#var.large + 1] = data
+var.large_bytes, job[6] = var.large_bytes + #data, ''
+return ',"beside":' .. #var.large
 end
 elseif name == 'shown_data' then
 function lib.shown_data(key, bytes)
-	local data = lib.data_of(key)
-	if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
-		return data
-	end
-	return string.sub(data, 1, bytes)
+local data = lib.data_of(key)
+if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
+	return data
+end
+return string.sub(data, 1, bytes)
 end
 elseif name == 'shut_empty' then
 function lib.shut_empty(ask, urn, some)
-	local unknown = {}
-	for at = 1, #some do
-		local i = some[at]
-		if not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
-			unknown[#unknown + 1] = i
-		end
+local unknown = {}
+for at = 1, #some do
+	local i = some[at]
+	if not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
+		unknown[#unknown + 1] = i
 	end
-	lib.tell_all_apart(ask, unknown)
-	for at = 1, #some do
-		if not urn.shut[some[at]] and lib.is_empty(ask, some[at]) then
-			lib.shut(urn, some[at])
-		end
+end
+lib.tell_all_apart(ask, unknown)
+for at = 1, #some do
+	if not urn.shut[some[at]] and lib.is_empty(ask, some[at]) then
+		lib.shut(urn, some[at])
 	end
+end
 end
 elseif name == 'since_when' then
 function lib.since_when(jid, score)
-	local priority, time = unpack(try('hmget', lib.job_key(jid), 'priority', 'time'))
-	priority = lib.finite(priority, 0)
-	local at = (priority - score) * 10000000000
-	if at >= 0.1 * 10000000000 and at <= now + 1 then
-		return at, priority
-	end
-	return lib.finite(time, now), priority
+local priority, time = unpack(try('hmget', lib.job_key(jid), 'priority', 'time'))
+priority = lib.finite(priority, 0)
+local at = (priority - score) * 10000000000
+if at >= 0.1 * 10000000000 and at <= now + 1 then
+	return at, priority
+end
+return lib.finite(time, now), priority
 end
 elseif name == 'soonest_of' then
 function lib.soonest_of(group)
-	local delay = math.huge
-	for i = 1, #group do
-		delay = math.min(delay, group[i].delay)
-	end
-	return delay
+local delay = math.huge
+for i = 1, #group do
+	delay = math.min(delay, group[i].delay)
+end
+return delay
 end
 elseif name == 'start_some' then
 function lib.start_some(settings, jids, jobs, waited, count, letters)
-	local queue, cap, worker = settings.queue, settings.cap, settings.worker
-	local expires = lib.later(settings.heartbeat)
-	local popped = lib.popped_entry(worker)
-	local locks, n = {'0', '-----------------------------------------------------------------', false, unpack(jids)}, 0
-	local special = settings.lock_time or letters.l or letters.q
-	local put_at, put_time
-	for i = 1, count do
-		local jid, job, key = jids[i], jobs[i], waited[i]
-		if job.refused then
-			lib.put_aside(queue, jid, job, settings.run)
-		elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-			n = n + 1
-			local entries = lib.record(key, popped, cap)
-			if entries ~= 2 or string.find(jid, '-', 1, true) then
-				lib.read_rest(jid, key, job, popped, cap)
-			end
-			local ends = expires
-			if special then
-				ends = lib.lock_special(key, job, worker, settings)
-			else
-				lib.hand_out(key, worker, expires)
-			end
-			if job[8] ~= put_at or n == 1 then
-				put_at, put_time = job[8], lib.finite(job[8], now)
-			end
-			jobs[n], jids[n], waited[n] = job, jid, now - put_time
-			locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-		else
-			call('zrem', lib.queue_key(queue, 'locks'), jid)
+local queue, cap, worker = settings.queue, settings.cap, settings.worker
+local expires = lib.later(settings.heartbeat)
+local popped = lib.popped_entry(worker)
+local locks, n = {'0', '-----------------------------------------------------------------', false, unpack(jids)}, 0
+local special = settings.lock_time or letters.l or letters.q
+local put_at, put_time
+for i = 1, count do
+	local jid, job, key = jids[i], jobs[i], waited[i]
+	if job.refused then
+		lib.put_aside(queue, jid, job, settings.run)
+	elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+		n = n + 1
+		local entries = lib.record(key, popped, cap)
+		if entries ~= 2 or string.find(jid, '-', 1, true) then
+			lib.read_rest(jid, key, job, popped, cap)
 		end
+		local ends = expires
+		if special then
+			ends = lib.lock_special(key, job, worker, settings)
+		else
+			lib.hand_out(key, worker, expires)
+		end
+		if job[8] ~= put_at or n == 1 then
+			put_at, put_time = job[8], lib.finite(job[8], now)
+		end
+		jobs[n], jids[n], waited[n] = job, jid, now - put_time
+		locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+	else
+		call('zrem', lib.queue_key(queue, 'locks'), jid)
 	end
-	for i = n + 1, #jids do
-		jids[i], waited[i] = nil, nil
-	end
-	return locks
+end
+for i = n + 1, #jids do
+	jids[i], waited[i] = nil, nil
+end
+return locks
 end
 elseif name == 'take_drawn' then
 function lib.take_drawn(ask, urn, deal, out)
-	local owed, starts = {}, math.max(0, ask.count - #out)
-	for at = 1, #deal.queues do
-		local i = deal.queues[at]
-		local share, before = deal.shares[i], #out
-		local direct = math.min(share, starts)
-		local wanted = ask.limit > ask.count and share or direct
-		starts = starts - direct
-		if wanted > 0 and var.budget.drops > 0 and not ask.left then
-			lib.take_from(ask, i, wanted, direct, out)
-			local its = ask.settings[i]
-			wanted = ask.limit > ask.count and share or direct
-			if #out - before < wanted and var.budget.drops > 0 and not ask.left and not (its and its.stopped and its.direct) then
-				lib.shut(urn, i)
-			end
-		end
-		local taken = #out - before
-		if taken > 0 and not urn.gave[i] then
-			urn.gave[i], urn.giving = true, urn.giving + 1
-		end
-		for _ = taken + 1, urn.shut[i] and 0 or share do
-			owed[#owed + 1] = i
+local owed, starts = {}, math.max(0, ask.count - #out)
+for at = 1, #deal.queues do
+	local i = deal.queues[at]
+	local share, before = deal.shares[i], #out
+	local direct = math.min(share, starts)
+	local wanted = ask.limit > ask.count and share or direct
+	starts = starts - direct
+	if wanted > 0 and var.budget.drops > 0 and not ask.left then
+		lib.take_from(ask, i, wanted, direct, out)
+		local its = ask.settings[i]
+		wanted = ask.limit > ask.count and share or direct
+		if #out - before < wanted and var.budget.drops > 0 and not ask.left and not (its and its.stopped and its.direct) then
+			lib.shut(urn, i)
 		end
 	end
-	for at = 1, #ask.owed do
-		owed[#owed + 1] = ask.owed[at]
+	local taken = #out - before
+	if taken > 0 and not urn.gave[i] then
+		urn.gave[i], urn.giving = true, urn.giving + 1
 	end
-	ask.owed = owed
+	for _ = taken + 1, urn.shut[i] and 0 or share do
+		owed[#owed + 1] = i
+	end
+end
+for at = 1, #ask.owed do
+	owed[#owed + 1] = ask.owed[at]
+end
+ask.owed = owed
 end
 elseif name == 'take_turns' then
 function lib.take_turns(ask, have, more, wanted, out)
-	local turns, shares = lib.deal_in_turn(ask, have, wanted)
-	local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
-	local first, stopped, passed = turns[1] or 1, nil, {}
-	for n = first, first + #ask.queues - 1 do
-		local i = (n - 1) % #ask.queues + 1
-		if shares[i] then
-			taken[i] = {}
-			local found = var.budget.drops > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-			local its = ask.settings[i]
-			local was_passed = its and its.stopped and its.direct and var.budget.drops > 0
-			if was_passed then
-				passed[#passed + 1] = i
-			end
-			more[i] = (found or was_passed) and more[i] - #taken[i] or 0
-			stopped = stopped or var.budget.drops <= 0 and i
+local turns, shares = lib.deal_in_turn(ask, have, wanted)
+local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
+local first, stopped, passed = turns[1] or 1, nil, {}
+for n = first, first + #ask.queues - 1 do
+	local i = (n - 1) % #ask.queues + 1
+	if shares[i] then
+		taken[i] = {}
+		local found = var.budget.drops > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+		local its = ask.settings[i]
+		local was_passed = its and its.stopped and its.direct and var.budget.drops > 0
+		if was_passed then
+			passed[#passed + 1] = i
 		end
+		more[i] = (found or was_passed) and more[i] - #taken[i] or 0
+		stopped = stopped or var.budget.drops <= 0 and i
 	end
-	if stopped then
-		ask.cursor = stopped % #ask.queues
-	end
-	local at, before = {}, #out
-	for turn = 1, #turns do
-		local i = turns[turn]
-		at[i] = (at[i] or 0) + 1
-		out[#out + 1] = taken[i][at[i]]
-	end
-	lib.take_passed(ask, more, passed, #out)
-	return #turns - (#out - before)
+end
+if stopped then
+	ask.cursor = stopped % #ask.queues
+end
+local at, before = {}, #out
+for turn = 1, #turns do
+	local i = turns[turn]
+	at[i] = (at[i] or 0) + 1
+	out[#out + 1] = taken[i][at[i]]
+end
+lib.take_passed(ask, more, passed, #out)
+return #turns - (#out - before)
 end
 elseif name == 'tell_apart' then
 function lib.tell_apart(known, asked, parts, first, last, n)
-	if n == 0 or first == last then
-		for at = first, last do
-			known.empty[asked[at]] = n == 0
-		end
-		return
+if n == 0 or first == last then
+	for at = first, last do
+		known.empty[asked[at]] = n == 0
 	end
-	local middle = math.floor((first + last) / 2)
-	local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
-	lib.tell_apart(known, asked, parts, first, middle, left)
-	lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
+	return
+end
+local middle = math.floor((first + last) / 2)
+local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+lib.tell_apart(known, asked, parts, first, middle, left)
+lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
 end
 elseif name == 'try_parked' then
 function lib.try_parked(jid, queue)
-	local name = lib.parked_by(unpack(try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')))
-	if not name then
-		return false
-	end
-	local scheduled = lib.queue_key(queue, 'scheduled')
-	local due = try('zscore', scheduled, jid)
-	return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
+local name = lib.parked_by(unpack(try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')))
+if not name then
+	return false
+end
+local scheduled = lib.queue_key(queue, 'scheduled')
+local due = try('zscore', scheduled, jid)
+return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 end
 elseif name == 'unique_key' then
 function lib.unique_key(name)
-	return prefix .. 'x:unique:' .. name
+return prefix .. 'x:unique:' .. name
 end
 elseif name == 'wake_first' then
 function lib.wake_first(queue)
-	local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
-	if not name then
-		return
-	end
-	local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
-	if woken == 0 or type(woken) ~= 'number' then
-		lib.wake(queue)
-	end
+local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
+if not name then
+	return
+end
+local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
+if woken == 0 or type(woken) ~= 'number' then
+	lib.wake(queue)
+end
 end
 elseif name == 'why_closed' then
 function lib.why_closed(queue, n)
-	if try('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return 'paused'
-	end
-	local most, max_rate = unpack(try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate'))
-	local running = lib.finite(most, 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-	if running and running + n >= lib.finite(most) then
-		return 'full'
-	end
-	local rate = lib.read_max_rate(queue, max_rate, 1)
-	if rate then
-		rate.started = n
-	end
-	return rate and lib.rate_opens(rate) and 'full' or nil
+if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+	return 'paused'
+end
+local most, max_rate = unpack(try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate'))
+local running = lib.finite(most, 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+if running and running + n >= lib.finite(most) then
+	return 'full'
+end
+local rate = lib.read_max_rate(queue, max_rate, 1)
+if rate then
+	rate.started = n
+end
+return rate and lib.rate_opens(rate) and 'full' or nil
 end
 elseif name == 'with_large' then
 function lib.with_large(text, rest)
-	if not var.large and rest == '' then
-		return text
-	end
-	return {text, rest, unpack(var.large or var.none)}
+if not var.large and rest == '' then
+	return text
+end
+return {text, rest, unpack(var.large or var.none)}
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
-	local letters, values = lib.split_options(lib.with_letter(text, letter))
-	values[letter] = value
-	return lib.join_options(letters, values)
+local letters, values = lib.split_options(lib.with_letter(text, letter))
+values[letter] = value
+return lib.join_options(letters, values)
 end
 elseif name == 'work_score' then
 function lib.work_score(at, priority)
-	return lib.finite(priority, 0) - at / 10000000000
+return lib.finite(priority, 0) - at / 10000000000
 end
 elseif name == 'worker_key' then
 function lib.worker_key(worker)
-	return prefix .. 'w:' .. worker .. ':jobs'
+return prefix .. 'w:' .. worker .. ':jobs'
 end
 end
 end
@@ -3662,1645 +3663,1646 @@ if length < 13 then
 if length < 12 then
 if name == 'add_failure' then
 function lib.add_failure(jid, group)
-	local reply = try('lpush', prefix .. 'f:' .. group, jid)
-	if type(reply) == 'table' then
-		lib.must_write()
-		reply = try('lpush', prefix .. 'f:' .. group, jid)
-	end
-	if type(reply) == 'table' then
-		return reply
-	end
-	try('sadd', prefix .. 'failures', group)
+local reply = try('lpush', prefix .. 'f:' .. group, jid)
+if type(reply) == 'table' then
+	lib.must_write()
+	reply = try('lpush', prefix .. 'f:' .. group, jid)
+end
+if type(reply) == 'table' then
+	return reply
+end
+try('sadd', prefix .. 'failures', group)
 end
 elseif name == 'add_members' then
 function lib.add_members(run, key, members, first, last)
-	local added = run('zadd', key, unpack(members, first, last))
-	if first == 1 and type(added) == 'number' then
-		run('zrem', key, '-----------------------------------------------------------------')
-	end
+local added = run('zadd', key, unpack(members, first, last))
+if first == 1 and type(added) == 'number' then
+	run('zrem', key, '-----------------------------------------------------------------')
+end
 end
 elseif name == 'add_waiting' then
 function lib.add_waiting(bands, queue)
-	local work, from = lib.queue_key(queue, 'work'), '+inf'
-	for _ = 0, 16 do
-		local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-		local score = lib.finite(head)
-		if not head or not score and string.sub(head, 1, 1) == '-' then
-			return false
-		elseif #bands >= 16 then
-			return true
-		elseif not score then
-			lib.add_some(bands, work, '+inf', '+inf', '8')
-			from = lib.exact(var.LARGEST)
-		else
-			local priority = math.ceil(score)
-			lib.add_band(bands, work, priority, score)
-			from = lib.exact(priority - 1)
-		end
+local work, from = lib.queue_key(queue, 'work'), '+inf'
+for _ = 0, 16 do
+	local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+	local score = lib.finite(head)
+	if not head or not score and string.sub(head, 1, 1) == '-' then
+		return false
+	elseif #bands >= 16 then
+		return true
+	elseif not score then
+		lib.add_some(bands, work, '+inf', '+inf', '8')
+		from = lib.exact(var.LARGEST)
+	else
+		local priority = math.ceil(score)
+		lib.add_band(bands, work, priority, score)
+		from = lib.exact(priority - 1)
 	end
-	return true
+end
+return true
 end
 elseif name == 'admit_alike' then
 function lib.admit_alike(count, jobs, most)
-	local text, found = jobs[1][9], nil
-	local alike = text ~= false
-	for i = 1, count do
-		alike = alike and jobs[i][9] == text and jobs[i][1]
+local text, found = jobs[1][9], nil
+local alike = text ~= false
+for i = 1, count do
+	alike = alike and jobs[i][9] == text and jobs[i][1]
+end
+if alike then
+	found = lib.limits_named(text, most)
+end
+for i = 1, alike and #found or 0 do
+	local limit = found[i]
+	if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
+		alike = false
 	end
-	if alike then
-		found = lib.limits_named(text, most)
-	end
-	for i = 1, alike and #found or 0 do
-		local limit = found[i]
-		if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
-			alike = false
-		end
-	end
-	for i = 1, alike and #found or 0 do
-		found[i].started, found[i].room = found[i].started + count, found[i].room - count
-	end
-	return alike and found or nil
+end
+for i = 1, alike and #found or 0 do
+	found[i].started, found[i].room = found[i].started + count, found[i].room - count
+end
+return alike and found or nil
 end
 elseif name == 'all_letters' then
 function lib.all_letters(sets)
-	local all = {}
-	for i = 1, #sets do
-		for letter in pairs(sets[i]) do
-			all[letter] = true
-		end
+local all = {}
+for i = 1, #sets do
+	for letter in pairs(sets[i]) do
+		all[letter] = true
 	end
-	return all
+end
+return all
 end
 elseif name == 'cancel_each' then
 function lib.cancel_each(jids)
-	local among, jobs, canceled = lib.set_of(jids, 1), {}, 0
-	for i = 1, #jids do
-		if jobs[jids[i]] == nil then
-			jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
-		end
+local among, jobs, canceled = lib.set_of(jids, 1), {}, 0
+for i = 1, #jids do
+	if jobs[jids[i]] == nil then
+		jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
 	end
-	lib.spare_dependencies(jids, jobs)
-	lib.must_publish()
-	local gone = {}
-	for i = 1, #jids do
-		gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+end
+lib.spare_dependencies(jids, jobs)
+lib.must_publish()
+local gone = {}
+for i = 1, #jids do
+	gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+end
+lib.leave_together(gone)
+for i = 1, #jids do
+	local job = jobs[jids[i]]
+	if job then
+		lib.cancel_job(jids[i], job)
+		canceled, jobs[jids[i]] = canceled + 1, false
 	end
-	lib.leave_together(gone)
-	for i = 1, #jids do
-		local job = jobs[jids[i]]
-		if job then
-			lib.cancel_job(jids[i], job)
-			canceled, jobs[jids[i]] = canceled + 1, false
-		end
-	end
-	return canceled
+end
+return canceled
 end
 elseif name == 'change_tags' then
 function lib.change_tags(jid, stored, adds, list, first)
-	local tags = lib.names_of(stored)
-	if adds then
-		local known = #tags
-		tags = lib.union(tags, list, first)
-		lib.add_tags(jid, tags, known + 1)
-	else
-		tags = lib.difference(tags, list, first)
-		lib.remove_tags(jid, list, first)
-	end
-	return lib.array(tags)
+local tags = lib.names_of(stored)
+if adds then
+	local known = #tags
+	tags = lib.union(tags, list, first)
+	lib.add_tags(jid, tags, known + 1)
+else
+	tags = lib.difference(tags, list, first)
+	lib.remove_tags(jid, list, first)
+end
+return lib.array(tags)
 end
 elseif name == 'claim_again' then
 function lib.claim_again(jid, stored)
-	local claim = lib.claim_of(stored)
-	if not claim or claim.m == 'for' then
-		return
-	end
-	local _, noted = lib.stored_claim(claim.k)
-	if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
-		return claim
-	end
+local claim = lib.claim_of(stored)
+if not claim or claim.m == 'for' then
+	return
+end
+local _, noted = lib.stored_claim(claim.k)
+if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
+	return claim
+end
 end
 elseif name == 'clear_group' then
 function lib.clear_group(group, keep, limit)
-	local key, deleted = prefix .. 'f:' .. group, 0
-	local last = try('lrange', key, -limit, -1)
-	local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
-	for i = #last, 1, -1 do
-		local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
-		local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
-		if excess <= 0 and not is_old then
-			return deleted
-		end
-		local outcome = lib.delete_failed(last[i])
-		if outcome == 'deleted' then
-			lib.unfile_failures({last[i]})
-		elseif outcome == 'moved' then
-			lib.leave_group(last[i], {group = group}, -1)
-		end
-		excess = excess - (outcome == 'kept' and 0 or 1)
-		deleted = deleted + (outcome == 'deleted' and 1 or 0)
+local key, deleted = prefix .. 'f:' .. group, 0
+local last = try('lrange', key, -limit, -1)
+local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
+for i = #last, 1, -1 do
+	local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
+	local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
+	if excess <= 0 and not is_old then
+		return deleted
 	end
-	return deleted
+	local outcome = lib.delete_failed(last[i])
+	if outcome == 'deleted' then
+		lib.unfile_failures({last[i]})
+	elseif outcome == 'moved' then
+		lib.leave_group(last[i], {group = group}, -1)
+	end
+	excess = excess - (outcome == 'kept' and 0 or 1)
+	deleted = deleted + (outcome == 'deleted' and 1 or 0)
+end
+return deleted
 end
 elseif name == 'drop_lapsed' then
 function lib.drop_lapsed(waiting)
-	local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-	if #gone == 0 then
-		return
+local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+if #gone == 0 then
+	return
+end
+call('zrem', waiting, unpack(gone))
+local channels, dead = {}, {}
+for n = 1, #gone do
+	channels[n] = prefix .. 'x:wake:' .. gone[n]
+end
+local counts = call('pubsub', 'numsub', unpack(channels))
+for n = 1, #gone do
+	if counts[2 * n] == 0 then
+		dead[#dead + 1] = gone[n]
 	end
-	call('zrem', waiting, unpack(gone))
-	local channels, dead = {}, {}
-	for n = 1, #gone do
-		channels[n] = prefix .. 'x:wake:' .. gone[n]
-	end
-	local counts = call('pubsub', 'numsub', unpack(channels))
-	for n = 1, #gone do
-		if counts[2 * n] == 0 then
-			dead[#dead + 1] = gone[n]
-		end
-	end
-	if #dead > 0 then
-		try('srem', lib.idle_key(), unpack(dead))
-	end
+end
+if #dead > 0 then
+	try('srem', lib.idle_key(), unpack(dead))
+end
 end
 elseif name == 'end_of_life' then
 function lib.end_of_life(jid, stored, state, since)
-	local _, values = lib.split_options(stored)
-	local ends = lib.end_in_state(values, state, since)
-	if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-		values.s, values.t = nil, nil
-		ends = lib.end_in_state(values, state, since)
-	end
-	return ends
+local _, values = lib.split_options(stored)
+local ends = lib.end_in_state(values, state, since)
+if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+	values.s, values.t = nil, nil
+	ends = lib.end_in_state(values, state, since)
+end
+return ends
 end
 elseif name == 'enter_lives' then
 function lib.enter_lives(items)
-	local entries, ended = {}, 0
-	local before, ends
-	for i = 1, #items do
-		local item = items[i]
-		local text = item.text or item.given and item.given.o
-		if text and lib.has_lifetime(text) then
-			if text ~= before then
-				local _, values = lib.split_options(text)
-				ends, before = lib.end_in_state(values, 'waiting'), text
-				ends = ends and lib.exact(ends)
-			end
-			if ends then
-				entries[#entries + 1], entries[#entries + 2] = ends, item.jid
-			end
-			ended = ended + 1
+local entries, ended = {}, 0
+local before, ends
+for i = 1, #items do
+	local item = items[i]
+	local text = item.text or item.given and item.given.o
+	if text and lib.has_lifetime(text) then
+		if text ~= before then
+			local _, values = lib.split_options(text)
+			ends, before = lib.end_in_state(values, 'waiting'), text
+			ends = ends and lib.exact(ends)
 		end
+		if ends then
+			entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+		end
+		ended = ended + 1
 	end
-	lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
-	lib.end_lives(math.min(2 * ended, 100))
+end
+lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
+lib.end_lives(math.min(2 * ended, 100))
 end
 elseif name == 'expire_lock' then
 function lib.expire_lock(queue, jid, settings)
-	local job = lib.named_fields(try, lib.job_key(jid), {'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts'})
-	local stored, worker, grace = job['x:o'], job.worker or '', settings.grace
-	local ends = job.grace and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-	local warned = lib.in_grace(job.grace, job.expires, ends)
-	if not job.worker and not job.state then
-		call('zrem', lib.queue_key(queue, 'locks'), jid)
-		return nil
-	end
-	lib.adopt_history(jid, job.history)
-	if stored and lib.is_over(jid, stored, 'running') and lib.drop_expired(jid, 'running') then
-		return nil
-	end
-	try('zrem', lib.worker_key(worker), jid)
-	local sudden = grace <= 0 or not warned and lib.is_sudden(job.grace, stored)
-	if sudden or not warned then
-		lib.warn(queue, jid, worker, grace, settings.cap)
-	end
-	if sudden or warned then
-		return lib.give_again(queue, jid, job, settings)
-	end
+local job = lib.named_fields(try, lib.job_key(jid), {'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts'})
+local stored, worker, grace = job['x:o'], job.worker or '', settings.grace
+local ends = job.grace and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+local warned = lib.in_grace(job.grace, job.expires, ends)
+if not job.worker and not job.state then
+	call('zrem', lib.queue_key(queue, 'locks'), jid)
+	return nil
+end
+lib.adopt_history(jid, job.history)
+if stored and lib.is_over(jid, stored, 'running') and lib.drop_expired(jid, 'running') then
+	return nil
+end
+try('zrem', lib.worker_key(worker), jid)
+local sudden = grace <= 0 or not warned and lib.is_sudden(job.grace, stored)
+if sudden or not warned then
+	lib.warn(queue, jid, worker, grace, settings.cap)
+end
+if sudden or warned then
+	return lib.give_again(queue, jid, job, settings)
+end
 end
 elseif name == 'history_cap' then
 function lib.history_cap(text)
-	return lib.finite(text, 100)
+return lib.finite(text, 100)
 end
 elseif name == 'is_followed' then
 function lib.is_followed(id, digest)
-	local followers = try('hgetall', lib.follow_key(id))
-	for i = 2, #followers, 2 do
-		local _, seen, its = lib.read_follower(followers[i])
-		if seen and seen > now - 180 and (not digest or its == digest) then
-			return true
-		end
+local followers = try('hgetall', lib.follow_key(id))
+for i = 2, #followers, 2 do
+	local _, seen, its = lib.read_follower(followers[i])
+	if seen and seen > now - 180 and (not digest or its == digest) then
+		return true
 	end
-	return false
+end
+return false
 end
 elseif name == 'is_last_put' then
 function lib.is_last_put(jid, at)
-	local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-	for i = #entries, 1, -1 do
-		local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-		if when then
-			return tonumber(when) <= lib.finite(at, 0)
-		end
+local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+for i = #entries, 1, -1 do
+	local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+	if when then
+		return tonumber(when) <= lib.finite(at, 0)
 	end
-	return true
+end
+return true
 end
 elseif name == 'is_selected' then
 function lib.is_selected(list, filters, jid)
-	local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
-	for i = 1, #filters do
-		if not lib.matches(filters[i], key, jid) then
-			return false
-		end
+local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
+for i = 1, #filters do
+	if not lib.matches(filters[i], key, jid) then
+		return false
 	end
-	return list.kind ~= 'worker' or lib.is_held(list.name, jid)
+end
+return list.kind ~= 'worker' or lib.is_held(list.name, jid)
 end
 elseif name == 'job_summary' then
 function lib.job_summary(list, jid, score)
-	local klass, queue, state, priority, tags, retries, remaining, worker, expires, time, failure, parked, scheduled, undelayed = unpack(try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed'))
-	local is_locked = list.kind == 'running' or list.kind == 'stalled'
-	local shown = {jid = jid, klass = klass, queue = queue, state = state, priority = priority, tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = retries, remaining = remaining, worker = worker, since = time, parked_by = parked and lib.parked_by(state, time, parked) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and expires or nil}
-	if list.kind == 'scheduled' then
-		shown.due = score
-	elseif state == 'scheduled' or state == 'depends' then
-		shown.due = lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
-	end
-	shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
-	return shown
+local klass, queue, state, priority, tags, retries, remaining, worker, expires, time, failure, parked, scheduled, undelayed = unpack(try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed'))
+local is_locked = list.kind == 'running' or list.kind == 'stalled'
+local shown = {jid = jid, klass = klass, queue = queue, state = state, priority = priority, tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = retries, remaining = remaining, worker = worker, since = time, parked_by = parked and lib.parked_by(state, time, parked) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and expires or nil}
+if list.kind == 'scheduled' then
+	shown.due = score
+elseif state == 'scheduled' or state == 'depends' then
+	shown.due = lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
+end
+shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
+return shown
 end
 elseif name == 'keep_record' then
 function lib.keep_record(jid, stored, state, forgotten)
-	if state ~= 'failed' then
-		lib.note_life(jid)
-	elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-		lib.note_life(jid, now)
-	elseif not forgotten and lib.has_option(stored, 'K') then
-		local _, values = lib.split_options(stored)
-		lib.note_life(jid, lib.end_in_state(values, state, now))
-	end
+if state ~= 'failed' then
+	lib.note_life(jid)
+elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+	lib.note_life(jid, now)
+elseif not forgotten and lib.has_option(stored, 'K') then
+	local _, values = lib.split_options(stored)
+	lib.note_life(jid, lib.end_in_state(values, state, now))
+end
 end
 elseif name == 'keep_result' then
 function lib.keep_result(key, state)
-	local time, before, stored = unpack(call('hmget', key, 'time', 'x:result', 'x:o'))
-	local belongs, result = lib.result_field(state, time, ''), nil
-	result = string.match(before or '', '^%a+|[^|]*|(.*)$')
-	if result and string.sub(before, 1, #belongs) ~= belongs then
-		call('hset', key, 'x:result', belongs .. result)
-	end
-	local left = lib.without_letter(stored, 'r')
-	if left == '' then
-		call('hdel', key, 'x:o')
-	else
-		call('hset', key, 'x:o', left)
-	end
+local time, before, stored = unpack(call('hmget', key, 'time', 'x:result', 'x:o'))
+local belongs, result = lib.result_field(state, time, ''), nil
+result = string.match(before or '', '^%a+|[^|]*|(.*)$')
+if result and string.sub(before, 1, #belongs) ~= belongs then
+	call('hset', key, 'x:result', belongs .. result)
+end
+local left = lib.without_letter(stored, 'r')
+if left == '' then
+	call('hdel', key, 'x:o')
+else
+	call('hset', key, 'x:o', left)
+end
 end
 elseif name == 'kept_before' then
 function lib.kept_before(name, stored)
-	local claim = lib.claim_of(stored)
-	local other
-	if claim and claim.k == name then
-		other = claim.a
-	else
-		other = try('get', lib.before_key(name))
-	end
-	if type(other) == 'string' then
-		local jid, state, theirs = lib.kept_by(name, other)
-		return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-	end
+local claim = lib.claim_of(stored)
+local other
+if claim and claim.k == name then
+	other = claim.a
+else
+	other = try('get', lib.before_key(name))
+end
+if type(other) == 'string' then
+	local jid, state, theirs = lib.kept_by(name, other)
+	return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+end
 end
 elseif name == 'leave_group' then
 function lib.leave_group(jid, failure, count)
-	local group = failure.group
-	if type(group) == 'string' and not var.left_groups[jid] then
-		local key = prefix .. 'f:' .. group
-		count = count or var.near_end[jid] and -1
-		local length = count and 0 or lib.finite(try('llen', key), 0)
-		if length >= 10000 then
-			local middle = lib.failed_at(key, math.floor(length / 2))
-			count = lib.finite(failure.when, 0) < middle and -1 or 1
-		end
-		try('lrem', key, count or 0, jid)
-		lib.drop_empty_group(group)
+local group = failure.group
+if type(group) == 'string' and not var.left_groups[jid] then
+	local key = prefix .. 'f:' .. group
+	count = count or var.near_end[jid] and -1
+	local length = count and 0 or lib.finite(try('llen', key), 0)
+	if length >= 10000 then
+		local middle = lib.failed_at(key, math.floor(length / 2))
+		count = lib.finite(failure.when, 0) < middle and -1 or 1
 	end
+	try('lrem', key, count or 0, jid)
+	lib.drop_empty_group(group)
+end
 end
 elseif name == 'leave_later' then
 function lib.leave_later(jids)
-	for _, its in pairs(var.places) do
-		for i = 1, #jids do
-			var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
-		end
+for _, its in pairs(var.places) do
+	for i = 1, #jids do
+		var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
 	end
+end
 end
 elseif name == 'leave_queue' then
 function lib.leave_queue(queue, jid)
-	try('zrem', lib.queue_key(queue, 'work'), jid)
-	try('zrem', lib.queue_key(queue, 'locks'), jid)
-	try('zrem', lib.queue_key(queue, 'scheduled'), jid)
-	try('zrem', lib.queue_key(queue, 'depends'), jid)
+try('zrem', lib.queue_key(queue, 'work'), jid)
+try('zrem', lib.queue_key(queue, 'locks'), jid)
+try('zrem', lib.queue_key(queue, 'scheduled'), jid)
+try('zrem', lib.queue_key(queue, 'depends'), jid)
 end
 elseif name == 'leave_turns' then
 function lib.leave_turns(queue, priority)
-	priority = lib.finite(priority, 0)
-	local first, damaged = lib.first_turn(queue, priority)
-	local key = lib.turns_key(queue, priority)
-	if first then
-		try('expire', key, 604800)
-	elseif not damaged then
-		try('unlink', key)
-	end
+priority = lib.finite(priority, 0)
+local first, damaged = lib.first_turn(queue, priority)
+local key = lib.turns_key(queue, priority)
+if first then
+	try('expire', key, 604800)
+elseif not damaged then
+	try('unlink', key)
+end
 end
 elseif name == 'limit_freed' then
 function lib.limit_freed(name)
-	return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
+return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
 end
 elseif name == 'limit_opens' then
 function lib.limit_opens(limit, jid)
-	local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
-	if opens then
-		return opens
-	elseif limit.room <= 0 and not limit.healed then
-		lib.heal_limit(limit)
-	end
-	if limit.room > 0 then
-		return
-	end
-	local held = lib.limit_key(limit.name, 'held')
-	if jid and type(try('zscore', held, jid)) == 'string' then
-		return
-	end
-	limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-	return math.max(limit.ends, now + 1)
+local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
+if opens then
+	return opens
+elseif limit.room <= 0 and not limit.healed then
+	lib.heal_limit(limit)
+end
+if limit.room > 0 then
+	return
+end
+local held = lib.limit_key(limit.name, 'held')
+if jid and type(try('zscore', held, jid)) == 'string' then
+	return
+end
+limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+return math.max(limit.ends, now + 1)
 end
 elseif name == 'more_fields' then
 function lib.more_fields(backoff, text)
-	local more = {}
-	if backoff then
-		more[1], more[2] = 'backoff', backoff
-	end
-	if text and text ~= '' then
-		more[#more + 1] = 'x:o'
-		more[#more + 1] = text
-	end
-	return more
+local more = {}
+if backoff then
+	more[1], more[2] = 'backoff', backoff
+end
+if text and text ~= '' then
+	more[#more + 1] = 'x:o'
+	more[#more + 1] = text
+end
+return more
 end
 elseif name == 'move_parked' then
 function lib.move_parked(jid, parked, score)
-	local name = string.match(parked, '^%S* (.+)$')
-	if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
-		lib.limit_freed(name)
-	end
+local name = string.match(parked, '^%S* (.+)$')
+if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+	lib.limit_freed(name)
+end
 end
 elseif name == 'named_twice' then
 function lib.named_twice(jid)
-	return lib.new_problem('invalid', jid, 'is named twice')
+return lib.new_problem('invalid', jid, 'is named twice')
 end
 elseif name == 'new_problem' then
 function lib.new_problem(code, jid, text)
-	return {code = code, jid = jid, text = text}
+return {code = code, jid = jid, text = text}
 end
 elseif name == 'not_running' then
 function lib.not_running(area, jid, state)
-	if not state then
-		return lib.no_job(jid)
-	end
-	local text = 'not currently running: ' .. state
-	local bare = area == 'Fail' or area == 'Heartbeat'
-	return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
+if not state then
+	return lib.no_job(jid)
+end
+local text = 'not currently running: ' .. state
+local bare = area == 'Fail' or area == 'Heartbeat'
+return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
 end
 elseif name == 'note_filled' then
 function lib.note_filled(queue, known)
-	var.has_filled = true
-	if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-		call('expire', prefix .. 'x:filled', 1)
-	end
+var.has_filled = true
+if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+	call('expire', prefix .. 'x:filled', 1)
+end
 end
 elseif name == 'note_looked' then
 function lib.note_looked(ask)
-	local ms = math.floor(math.min(1000, 100 * ask.poll))
-	if ms > 0 then
-		try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
-	end
+local ms = math.floor(math.min(1000, 100 * ask.poll))
+if ms > 0 then
+	try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
+end
 end
 elseif name == 'note_starts' then
 function lib.note_starts(limit, n)
-	local times = {}
-	for i = 1, n do
-		times[i] = stamp
-	end
-	if n > 0 then
-		try('lpush', limit.list, unpack(times))
-		try('ltrim', limit.list, 0, limit.rate - 1)
-		try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
-	end
-	limit.started, limit.from = 0, nil
+local times = {}
+for i = 1, n do
+	times[i] = stamp
+end
+if n > 0 then
+	try('lpush', limit.list, unpack(times))
+	try('ltrim', limit.list, 0, limit.rate - 1)
+	try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+end
+limit.started, limit.from = 0, nil
 end
 elseif name == 'open_safely' then
 function lib.open_safely(ask, i, wanted, direct)
-	if not ask.known then
-		return lib.open_one(ask, i, wanted, direct)
-	end
-	local fine, expired, more = pcall(lib.open_one, ask, i, wanted, direct)
-	if fine then
-		return expired, more
-	end
-	return var.none, 0
+if not ask.known then
+	return lib.open_one(ask, i, wanted, direct)
+end
+local fine, expired, more = pcall(lib.open_one, ask, i, wanted, direct)
+if fine then
+	return expired, more
+end
+return var.none, 0
 end
 elseif name == 'others_idle' then
 function lib.others_idle(ask)
-	if #ask.queues > 100 then
+if #ask.queues > 100 then
+	return true
+end
+local seen, others = {[ask.worker] = true}, {}
+for i = 1, #ask.queues do
+	local waiting = try('zrange', lib.waiting_key(ask.queues[i]), 0, 100 + 1)
+	if waiting.err then
 		return true
 	end
-	local seen, others = {[ask.worker] = true}, {}
-	for i = 1, #ask.queues do
-		local waiting = try('zrange', lib.waiting_key(ask.queues[i]), 0, 100 + 1)
-		if waiting.err then
-			return true
-		end
-		for _, name in ipairs(waiting) do
-			if not seen[name] then
-				seen[name] = true
-				lib.append_waiting(name, others, seen)
-			end
-		end
-		if #others > 100 then
-			return true
+	for _, name in ipairs(waiting) do
+		if not seen[name] then
+			seen[name] = true
+			lib.append_waiting(name, others, seen)
 		end
 	end
-	if #others == 0 then
-		return false
+	if #others > 100 then
+		return true
 	end
-	local flags = try('smismember', lib.idle_key(), unpack(others))
-	for i = 1, #others do
-		if flags[i] ~= 0 then
-			return true
-		end
-	end
+end
+if #others == 0 then
 	return false
+end
+local flags = try('smismember', lib.idle_key(), unpack(others))
+for i = 1, #others do
+	if flags[i] ~= 0 then
+		return true
+	end
+end
+return false
 end
 elseif name == 'parse_limit' then
 function lib.parse_limit(text)
-	local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-	max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-	return max, per > 0 and rate or 0, per
+local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+return max, per > 0 and rate or 0, per
 end
 elseif name == 'popped_json' then
 function lib.popped_json(jid, job, tracked, worker, expires, more)
-	job[10], job[11] = job[10] or false, job[11] or false
-	job[12], job[13] = false, jid
-	job[14], job[15], job[16] = 'running', worker, expires
-	local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-	return lib.job_json(job, tracked, more, newest)
+job[10], job[11] = job[10] or false, job[11] or false
+job[12], job[13] = false, jid
+job[14], job[15], job[16] = 'running', worker, expires
+local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+return lib.job_json(job, tracked, more, newest)
 end
 elseif name == 'priority_of' then
 function lib.priority_of(jid)
-	local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-	local priority, stored = unpack(job)
-	return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
+local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+local priority, stored = unpack(job)
+return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
 end
 elseif name == 'publish_end' then
 function lib.publish_end(jid, state, forgotten)
-	local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-	if not message then
-		message = '{"state":"canceled","cause":"' .. state .. '"}'
-	elseif #message > 65536 and not forgotten then
-		message = '{"state":"' .. state .. '","more":true}'
-	end
-	lib.publish('x:done:' .. jid, message)
+local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+if not message then
+	message = '{"state":"canceled","cause":"' .. state .. '"}'
+elseif #message > 65536 and not forgotten then
+	message = '{"state":"' .. state .. '","more":true}'
+end
+lib.publish('x:done:' .. jid, message)
 end
 elseif name == 'publish_put' then
 function lib.publish_put(jid, first, last)
-	lib.publish('log', first .. cjson.encode(jid) .. last)
+lib.publish('log', first .. cjson.encode(jid) .. last)
 end
 elseif name == 'rate_allows' then
 function lib.rate_allows(limit, n)
-	local place = limit.rate - limit.started - n
-	local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
-	return place >= 0 and not (time and time + limit.per > now)
+local place = limit.rate - limit.started - n
+local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
+return place >= 0 and not (time and time + limit.per > now)
 end
 elseif name == 'read_before' then
 function lib.read_before(puts, item, before, claims, fresh, unheld)
-	if not fresh and call('exists', item.key) == 1 then
-		local new = item.checked == 'new' or item.given.replace
-		local condition = new and 'new' or item.given['if']
-		if before[item.jid] then
-			lib.raise('Put', lib.named_twice(item.jid))
-		end
-		local state, stored = unpack(condition and call('hmget', item.key, 'state', 'x:o') or var.none)
-		local gone = not new and stored and lib.is_over(item.jid, stored, state)
-		if condition and lib.is_left_alone(condition, state) and not gone then
-			item.left = state or ''
-			if new and item.given.claim then
-				claims[item.given.claim.k] = item
-			end
-			return
-		end
-		lib.read_old(puts, item)
+if not fresh and call('exists', item.key) == 1 then
+	local new = item.checked == 'new' or item.given.replace
+	local condition = new and 'new' or item.given['if']
+	if before[item.jid] then
+		lib.raise('Put', lib.named_twice(item.jid))
 	end
-	if item.given.claim then
-		lib.read_holder(item, before, claims, unheld)
-		if item.left then
-			return
+	local state, stored = unpack(condition and call('hmget', item.key, 'state', 'x:o') or var.none)
+	local gone = not new and stored and lib.is_over(item.jid, stored, state)
+	if condition and lib.is_left_alone(condition, state) and not gone then
+		item.left = state or ''
+		if new and item.given.claim then
+			claims[item.given.claim.k] = item
 		end
-	elseif item.claim and claims[item.claim.k] then
-		item.claim = nil
-	elseif item.claim then
-		claims[item.claim.k] = item
+		return
 	end
-	if #item.depends == 0 then
-		item.others = item.others or var.none
-	elseif not item.others then
-		local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-		if problem then
-			lib.raise('Put', problem)
-		end
-		item.others, item.waits = others, item.waits or #others > 0
+	lib.read_old(puts, item)
+end
+if item.given.claim then
+	lib.read_holder(item, before, claims, unheld)
+	if item.left then
+		return
 	end
-	if item.waits then
-		item.watches = item.watches or item.given.watches
-		puts.watching = puts.watching or item.watches
-	elseif item.watches then
-		item.watches = false
+elseif item.claim and claims[item.claim.k] then
+	item.claim = nil
+elseif item.claim then
+	claims[item.claim.k] = item
+end
+if #item.depends == 0 then
+	item.others = item.others or var.none
+elseif not item.others then
+	local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
+	if problem then
+		lib.raise('Put', problem)
 	end
+	item.others, item.waits = others, item.waits or #others > 0
+end
+if item.waits then
+	item.watches = item.watches or item.given.watches
+	puts.watching = puts.watching or item.watches
+elseif item.watches then
+	item.watches = false
+end
 end
 elseif name == 'read_change' then
 function lib.read_change(area, given)
-	if given.priority or given.retries or given.tags or given.o or given.drop then
-		return lib.read_changes(area, given)
-	end
+if given.priority or given.retries or given.tags or given.o or given.drop then
+	return lib.read_changes(area, given)
+end
 end
 elseif name == 'read_failed' then
 function lib.read_failed(jid, queue)
-	local job = lib.named_fields(try, lib.job_key(jid), {'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state'})
-	if job.queue then
-		job.jid, job.from, job.stored = jid, job.queue, job['x:o']
-		job.queue = queue or job.queue
-		return job
-	end
+local job = lib.named_fields(try, lib.job_key(jid), {'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state'})
+if job.queue then
+	job.jid, job.from, job.stored = jid, job.queue, job['x:o']
+	job.queue = queue or job.queue
+	return job
+end
 end
 elseif name == 'read_holder' then
 function lib.read_holder(item, before, claims, unheld)
-	local given = item.given
-	local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
-	if not unheld then
-		holder, state, held = lib.holder_of(claim.k)
+local given = item.given
+local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+if not unheld then
+	holder, state, held = lib.holder_of(claim.k)
+end
+local known = given.replace and lib.known_as(item, earlier, holder, held)
+if earlier and not earlier.left then
+	holder, held = earlier.jid, earlier.given.claim or earlier.claim
+	state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+end
+if known then
+	item.left, item.holder = 'replaced', known
+elseif not holder or holder == item.jid then
+	item.claim = claim
+elseif not given.replace or not held or held.m == 'for' then
+	item.left, item.holder = state, holder
+elseif earlier then
+	lib.take_over(item, earlier)
+elseif state == 'running' then
+	lib.follow(item, holder)
+else
+	if before[holder] then
+		lib.raise('Put', lib.named_twice(holder))
 	end
-	local known = given.replace and lib.known_as(item, earlier, holder, held)
-	if earlier and not earlier.left then
-		holder, held = earlier.jid, earlier.given.claim or earlier.claim
-		state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-	end
-	if known then
-		item.left, item.holder = 'replaced', known
-	elseif not holder or holder == item.jid then
-		item.claim = claim
-	elseif not given.replace or not held or held.m == 'for' then
-		item.left, item.holder = state, holder
-	elseif earlier then
-		lib.take_over(item, earlier)
-	elseif state == 'running' then
-		lib.follow(item, holder)
-	else
-		if before[holder] then
-			lib.raise('Put', lib.named_twice(holder))
-		end
-		lib.replace_job(item, holder, held)
-	end
-	if known or not item.left then
-		claims[claim.k] = item
-	end
-	if item.replaces or item.follows then
-		item.more = lib.more_fields(given.backoff, item.options)
-	end
+	lib.replace_job(item, holder, held)
+end
+if known or not item.left then
+	claims[claim.k] = item
+end
+if item.replaces or item.follows then
+	item.more = lib.more_fields(given.backoff, item.options)
+end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-	if not lib.has_option(text, 'c') then
-		return
-	end
-	local _, values = lib.split_options(text)
-	local found = lib.limits_of(text)
-	for i = 1, #found do
-		lib.check_limit_name(area, found[i])
-	end
-	if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-		lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
-	end
+if not lib.has_option(text, 'c') then
+	return
+end
+local _, values = lib.split_options(text)
+local found = lib.limits_of(text)
+for i = 1, #found do
+	lib.check_limit_name(area, found[i])
+end
+if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+	lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
+end
 end
 elseif name == 'read_listed' then
 function lib.read_listed(name)
-	local fields = try('hgetall', lib.listed_key(name))
-	local lapses, absent = 0, {}
-	for i = 1, #fields, 2 do
-		if fields[i] == '' then
-			lapses = lib.finite(fields[i + 1], 0)
-		else
-			absent[#absent + 1] = fields[i]
-		end
+local fields = try('hgetall', lib.listed_key(name))
+local lapses, absent = 0, {}
+for i = 1, #fields, 2 do
+	if fields[i] == '' then
+		lapses = lib.finite(fields[i + 1], 0)
+	else
+		absent[#absent + 1] = fields[i]
 	end
-	return lapses, absent
+end
+return lapses, absent
 end
 elseif name == 'read_policy' then
 function lib.read_policy(area, text)
-	if not text or not lib.has_option(text, 'f') then
-		return false
-	end
-	local _, values = lib.split_options(text)
-	local policy = type(values.f) == 'table' and values.f['do']
-	if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
-		lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
-	end
-	return true
+if not text or not lib.has_option(text, 'f') then
+	return false
+end
+local _, values = lib.split_options(text)
+local policy = type(values.f) == 'table' and values.f['do']
+if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+	lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+end
+return true
 end
 elseif name == 'read_scores' then
 function lib.read_scores(queue, jids, count, jobs, settings, run)
-	local refused = {}
-	for i = 1, count do
-		local job = jobs[i]
-		if job.refused then
-			job.score = settings.score or lib.exact(lib.finite(job[3], 0))
-			refused[#refused + 1] = i
-		end
+local refused = {}
+for i = 1, count do
+	local job = jobs[i]
+	if job.refused then
+		job.score = settings.score or lib.exact(lib.finite(job[3], 0))
+		refused[#refused + 1] = i
 	end
-	if #refused == 0 then
-		return
-	end
-	if not settings.parks then
-		settings.parks = true
-		call('zcard', lib.queue_key(queue, 'scheduled'))
-	end
-	for i = 1, run and #refused or 0 do
-		jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
-	end
+end
+if #refused == 0 then
+	return
+end
+if not settings.parks then
+	settings.parks = true
+	call('zcard', lib.queue_key(queue, 'scheduled'))
+end
+for i = 1, run and #refused or 0 do
+	jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
+end
 end
 elseif name == 'remove_tags' then
 function lib.remove_tags(jid, tags, first)
-	for i = first, #tags do
-		lib.remove_tag(jid, tags[i])
-	end
+for i = first, #tags do
+	lib.remove_tag(jid, tags[i])
+end
 end
 elseif name == 'replace_job' then
 function lib.replace_job(item, jid, held)
-	local put_as, key = item.jid, lib.job_key(jid)
-	local job = lib.named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
-	local stored = job['x:o']
-	item.jid, item.key, item.replaces = jid, key, true
-	item.old = {tags = lib.names_of(job.tags), queue = job.queue, state = job.state, worker = job.worker, history = job.history, grace = job.grace, ended = var.none, priority = job.priority, limits = stored and lib.has_option(stored, 'c') and stored, stored = stored}
-	item.tags = item.tags or var.none
-	item.waits = call('scard', key .. '-dependencies') > 0
-	item.watches = lib.has_option(stored, 'f')
-	local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-	if last ~= job.time then
-		first = job.time
-	end
-	lib.set_options(item, stored, lib.finite(first, now), put_as)
-	local due, turn = now + item.delay, false
-	if item.given.replace == 'due' and job.queue then
-		due, turn = lib.due_of(item, jid, job)
-	end
-	lib.set_due(item, due)
-	item.turn = turn
-	item.score = turn or item.score
+local put_as, key = item.jid, lib.job_key(jid)
+local job = lib.named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
+local stored = job['x:o']
+item.jid, item.key, item.replaces = jid, key, true
+item.old = {tags = lib.names_of(job.tags), queue = job.queue, state = job.state, worker = job.worker, history = job.history, grace = job.grace, ended = var.none, priority = job.priority, limits = stored and lib.has_option(stored, 'c') and stored, stored = stored}
+item.tags = item.tags or var.none
+item.waits = call('scard', key .. '-dependencies') > 0
+item.watches = lib.has_option(stored, 'f')
+local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+if last ~= job.time then
+	first = job.time
+end
+lib.set_options(item, stored, lib.finite(first, now), put_as)
+local due, turn = now + item.delay, false
+if item.given.replace == 'due' and job.queue then
+	due, turn = lib.due_of(item, jid, job)
+end
+lib.set_due(item, due)
+item.turn = turn
+item.score = turn or item.score
 end
 elseif name == 'scan_cursor' then
 function lib.scan_cursor(area, cursor)
-	if cursor == '' then
-		return '0'
-	elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-		lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-	end
-	return cursor
+if cursor == '' then
+	return '0'
+elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
+	lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+end
+return cursor
 end
 elseif name == 'set_options' then
 function lib.set_options(item, old, first, jid)
-	local letters, values = lib.split_options(item.given.o)
-	local _, before = lib.split_options(old)
-	for letter in string.gmatch('bdfw', '%a') do
-		if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
-			letters, values[letter] = letters .. letter, before[letter]
-		end
+local letters, values = lib.split_options(item.given.o)
+local _, before = lib.split_options(old)
+for letter in string.gmatch('bdfw', '%a') do
+	if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
+		letters, values[letter] = letters .. letter, before[letter]
 	end
-	values.u.a = type(before.u) == 'table' and before.u.a or nil
-	values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
-	item.put_as, item.first = jid, first
-	item.options = lib.join_options(letters, values)
+end
+values.u.a = type(before.u) == 'table' and before.u.a or nil
+values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
+item.put_as, item.first = jid, first
+item.options = lib.join_options(letters, values)
 end
 elseif name == 'settle_item' then
 function lib.settle_item(item, state, queue)
-	local more = item.data ~= '' and {'data', item.data} or var.none
-	if item.result then
-		more = {'x:result', lib.result_field(state, stamp, item.result), unpack(more)}
-	end
-	lib.settle(item.key, state, queue, item.retries, more)
+local more = item.data ~= '' and {'data', item.data} or var.none
+if item.result then
+	more = {'x:result', lib.result_field(state, stamp, item.result), unpack(more)}
+end
+lib.settle(item.key, state, queue, item.retries, more)
 end
 elseif name == 'settle_rest' then
 function lib.settle_rest()
-	local rest, settled = prefix .. 'x:rest', 0
-	var.budget.releases = math.min(var.budget.releases, 250)
-	while var.budget.releases > 0 and var.budget.tells > 0 do
-		local jid = try('zrange', rest, 0, 0)[1]
-		if not jid then
-			return settled, false
-		end
-		local cursor = try('get', lib.rest_key(jid))
-		local fails = type(cursor) == 'string'
-		settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+local rest, settled = prefix .. 'x:rest', 0
+var.budget.releases = math.min(var.budget.releases, 250)
+while var.budget.releases > 0 and var.budget.tells > 0 do
+	local jid = try('zrange', rest, 0, 0)[1]
+	if not jid then
+		return settled, false
 	end
-	return settled, try('exists', rest) == 1
+	local cursor = try('get', lib.rest_key(jid))
+	local fails = type(cursor) == 'string'
+	settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+end
+return settled, try('exists', rest) == 1
 end
 elseif name == 'strict_json' then
 function lib.strict_json(area, name, text)
-	local value = lib.json(area, name, text)
-	if lib.is_strict(text) then
-		return text
-	end
-	local ok, again = pcall(cjson.encode, value)
-	if not ok or not again then
-		lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
-	end
-	return again
+local value = lib.json(area, name, text)
+if lib.is_strict(text) then
+	return text
+end
+local ok, again = pcall(cjson.encode, value)
+if not ok or not again then
+	lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+end
+return again
 end
 elseif name == 'take_chosen' then
 function lib.take_chosen(ask, out)
-	if ask.order == 'ordered' then
-		lib.take_ordered(ask, out)
-	elseif ask.sums then
-		lib.take_weighted(ask, out)
-	else
-		lib.take_round_robin(ask, out)
-	end
+if ask.order == 'ordered' then
+	lib.take_ordered(ask, out)
+elseif ask.sums then
+	lib.take_weighted(ask, out)
+else
+	lib.take_round_robin(ask, out)
+end
 end
 elseif name == 'take_passed' then
 function lib.take_passed(ask, more, passed, n)
-	for at = 1, #passed do
-		local i = passed[at]
-		ask.settings[i].stopped = nil
-		if n >= ask.count then
-			more[i] = 0
-		else
-			ask.limit = ask.count
-		end
+for at = 1, #passed do
+	local i = passed[at]
+	ask.settings[i].stopped = nil
+	if n >= ask.count then
+		more[i] = 0
+	else
+		ask.limit = ask.count
 	end
+end
 end
 elseif name == 'unlink_some' then
 function lib.unlink_some(jid)
-	local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
-	for i = 1, #others do
-		try('srem', lib.job_key(others[i]) .. '-dependents', jid)
-	end
-	lib.link(jid, {'x:open'}, {})
+local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
+for i = 1, #others do
+	try('srem', lib.job_key(others[i]) .. '-dependents', jid)
+end
+lib.link(jid, {'x:open'}, {})
 end
 elseif name == 'waiters_key' then
 function lib.waiters_key(name)
-	return prefix .. 'x:list:' .. name
+return prefix .. 'x:list:' .. name
 end
 elseif name == 'waiting_for' then
 function lib.waiting_for(jid, changes)
-	local list, seen, at = {jid}, {[jid] = true}, 1
-	while list[at] and var.followable > 0 do
-		local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-		local waiting = lib.set_of(stored, 1)
-		for other, waits in pairs(changes[list[at]] or var.none) do
-			waiting[other] = waits
-		end
-		for other, waits in pairs(waiting) do
-			if waits and not seen[other] then
-				list[#list + 1], seen[other] = other, true
-			end
-		end
-		var.followable, at = var.followable - math.max(1, #stored), at + 1
+local list, seen, at = {jid}, {[jid] = true}, 1
+while list[at] and var.followable > 0 do
+	local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
+	local waiting = lib.set_of(stored, 1)
+	for other, waits in pairs(changes[list[at]] or var.none) do
+		waiting[other] = waits
 	end
-	return seen
+	for other, waits in pairs(waiting) do
+		if waits and not seen[other] then
+			list[#list + 1], seen[other] = other, true
+		end
+	end
+	var.followable, at = var.followable - math.max(1, #stored), at + 1
+end
+return seen
 end
 elseif name == 'waiting_key' then
 function lib.waiting_key(queue)
-	return prefix .. 'x:idle:' .. queue
+return prefix .. 'x:idle:' .. queue
 end
 elseif name == 'with_letter' then
 function lib.with_letter(text, letter)
-	if not string.find(text or '', '^%a+|') then
-		return letter .. '|{}'
-	end
-	return lib.has_option(text, letter) and text or letter .. text
+if not string.find(text or '', '^%a+|') then
+	return letter .. '|{}'
+end
+return lib.has_option(text, letter) and text or letter .. text
 end
 elseif name == 'write_claim' then
 function lib.write_claim(jid, claim)
-	local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-	if claim.m == 'for' and seconds then
-		call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-	else
-		call('set', key, '0 ' .. jid)
-	end
-	if claim.a then
-		call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
-	end
+local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+if claim.m == 'for' and seconds then
+	call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+else
+	call('set', key, '0 ' .. jid)
+end
+if claim.a then
+	call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+end
 end
 elseif name == 'write_later' then
 function lib.write_later(known)
-	for _, turns in ipairs(known.later) do
-		lib.write_turns(turns)
-	end
-	known.later = {}
+for _, turns in ipairs(known.later) do
+	lib.write_turns(turns)
+end
+known.later = {}
 end
 elseif name == 'write_slots' then
 function lib.write_slots()
-	for _, limit in ipairs(var.met_limits or var.none) do
-		local last = #limit.held
-		for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
-			lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
-		end
-		limit.held = {'0', '-----------------------------------------------------------------'}
+for _, limit in ipairs(var.met_limits or var.none) do
+	local last = #limit.held
+	for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+		lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
 	end
+	limit.held = {'0', '-----------------------------------------------------------------'}
+end
 end
 elseif name == 'write_turns' then
 function lib.write_turns(turns)
-	local key, ends, passed, n = turns.key, {}, {}, 0
-	for tenant, at in pairs(turns.ends) do
-		n = n + 1
-		ends[2 * n - 1], ends[2 * n] = lib.exact(at), tenant
+local key, ends, passed, n = turns.key, {}, {}, 0
+for tenant, at in pairs(turns.ends) do
+	n = n + 1
+	ends[2 * n - 1], ends[2 * n] = lib.exact(at), tenant
+end
+lib.each_slice(try, 'zadd', key, ends)
+if not turns.waits then
+	if try('zcard', key) ~= n then
+		try('unlink', key)
+		lib.each_slice(try, 'zadd', key, ends)
 	end
-	lib.each_slice(try, 'zadd', key, ends)
-	if not turns.waits then
-		if try('zcard', key) ~= n then
-			try('unlink', key)
-			lib.each_slice(try, 'zadd', key, ends)
-		end
-		try('expire', key, 604800)
-		turns.waits = true
-	end
-	for _, tenant in ipairs(turns.passed) do
-		passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
-	end
-	lib.each_slice(try, 'zrem', key, passed)
-	turns.passed = var.none
+	try('expire', key, 604800)
+	turns.waits = true
+end
+for _, tenant in ipairs(turns.passed) do
+	passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
+end
+lib.each_slice(try, 'zrem', key, passed)
+turns.passed = var.none
 end
 end
 else
 if name == 'adopt_before' then
 function lib.adopt_before(jid, text, recorded, cap)
-	if type(text) == 'string' then
-		try('rpop', lib.job_key(jid) .. '-history')
-		lib.move_history(jid, text)
-		lib.record(lib.job_key(jid), recorded, cap)
-	end
+if type(text) == 'string' then
+	try('rpop', lib.job_key(jid) .. '-history')
+	lib.move_history(jid, text)
+	lib.record(lib.job_key(jid), recorded, cap)
+end
 end
 elseif name == 'after_cursor' then
 function lib.after_cursor(area, list, cursor)
-	if cursor == '' then
-		return 0
-	elseif list.kind == 'jids' then
-		return lib.whole(area, 'cursor', cursor)
-	end
-	local place, jid = string.match(cursor, '^(%S+) (.*)$')
-	local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
-	if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
-		lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-	elseif list.kind == 'failed' then
-		return math.max(list.total - place, 0)
-	end
-	local rank, found = lib.rank_of(list.key, place, jid)
-	if list.falls then
-		return list.total - rank
-	end
-	return math.max(rank + (found and 1 or 0) - list.from, 0)
+if cursor == '' then
+	return 0
+elseif list.kind == 'jids' then
+	return lib.whole(area, 'cursor', cursor)
+end
+local place, jid = string.match(cursor, '^(%S+) (.*)$')
+local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
+if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+	lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+elseif list.kind == 'failed' then
+	return math.max(list.total - place, 0)
+end
+local rank, found = lib.rank_of(list.key, place, jid)
+if list.falls then
+	return list.total - rank
+end
+return math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 elseif name == 'best_of_work' then
 function lib.best_of_work(run, queue, limit)
-	return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
 end
 elseif name == 'deal_in_turn' then
 function lib.deal_in_turn(ask, have, wanted)
-	local turns, shares, left, queues = {}, {}, 0, #ask.queues
-	for i = 1, queues do
-		left = left + (have[i] or 0)
+local turns, shares, left, queues = {}, {}, 0, #ask.queues
+for i = 1, queues do
+	left = left + (have[i] or 0)
+end
+while wanted > 0 and left > 0 do
+	local i = ask.cursor % queues + 1
+	local share = shares[i] or 0
+	if have[i] and have[i] > share then
+		shares[i] = share + 1
+		turns[#turns + 1] = i
+		wanted, left = wanted - 1, left - 1
 	end
-	while wanted > 0 and left > 0 do
-		local i = ask.cursor % queues + 1
-		local share = shares[i] or 0
-		if have[i] and have[i] > share then
-			shares[i] = share + 1
-			turns[#turns + 1] = i
-			wanted, left = wanted - 1, left - 1
-		end
-		ask.cursor = i % queues
-	end
-	return turns, shares
+	ask.cursor = i % queues
+end
+return turns, shares
 end
 elseif name == 'drop_expired' then
 function lib.drop_expired(jid, state)
-	if not lib.end_life(jid, state) then
-		return false
-	end
-	var.budget.drops, var.dropped = var.budget.drops - 1, var.dropped + 1
-	return true
+if not lib.end_life(jid, state) then
+	return false
+end
+var.budget.drops, var.dropped = var.budget.drops - 1, var.dropped + 1
+return true
 end
 elseif name == 'end_in_state' then
 function lib.end_in_state(values, state, since)
-	local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-	if state == 'complete' then
-		return lib.sooner(gone, done and since + done)
-	elseif state == 'failed' and failed then
-		return failed >= 0 and since + failed or nil
-	elseif state ~= 'failed' and state ~= 'running' then
-		return lib.sooner(gone, lib.finite(values.s))
-	end
-	return gone
+local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+if state == 'complete' then
+	return lib.sooner(gone, done and since + done)
+elseif state == 'failed' and failed then
+	return failed >= 0 and since + failed or nil
+elseif state ~= 'failed' and state ~= 'running' then
+	return lib.sooner(gone, lib.finite(values.s))
+end
+return gone
 end
 elseif name == 'end_receipts' then
 function lib.end_receipts(jids)
-	local receipts = {}
-	for i = 1, #jids do
-		receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
-	end
-	for from = 1, #receipts, 1000 do
-		call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
-	end
+local receipts = {}
+for i = 1, #jids do
+	receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
+end
+for from = 1, #receipts, 1000 do
+	call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+end
 end
 elseif name == 'entry_object' then
 function lib.entry_object(text)
-	local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-	if when then
-		return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-	end
-	when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-	if when then
-		return '{"when":' .. when .. ',"what":' .. what .. '}'
-	end
-	return lib.unusual_entry(text)
+local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+if when then
+	return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+end
+when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+if when then
+	return '{"when":' .. when .. ',"what":' .. what .. '}'
+end
+return lib.unusual_entry(text)
 end
 elseif name == 'expire_stats' then
 function lib.expire_stats(key, day)
-	local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
-	try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
+try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 elseif name == 'fail_expired' then
 function lib.fail_expired(jid, job)
-	local queue, worker = job.queue, job.worker or ''
-	if not queue then
-		return false
-	end
-	local group = 'expired-' .. queue
-	lib.add_failure(jid, group)
-	call('hdel', lib.job_key(jid), 'grace')
-	lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job['x:o'], lib.job_ended)
-	if worker ~= '' then
-		try('zrem', lib.worker_key(worker), jid)
-		lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
-	end
-	if job.state == 'running' then
-		lib.wake_for_slot(queue)
-	end
-	return true
+local queue, worker = job.queue, job.worker or ''
+if not queue then
+	return false
+end
+local group = 'expired-' .. queue
+lib.add_failure(jid, group)
+call('hdel', lib.job_key(jid), 'grace')
+lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job['x:o'], lib.job_ended)
+if worker ~= '' then
+	try('zrem', lib.worker_key(worker), jid)
+	lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
+end
+if job.state == 'running' then
+	lib.wake_for_slot(queue)
+end
+return true
 end
 elseif name == 'fail_unasked' then
 function lib.fail_unasked(jid, queue, group, message, stored, ended)
-	local key = lib.job_key(jid)
-	lib.leave_queue(queue, jid)
-	if lib.has_option(stored, 'g') then
-		lib.leave_turns(queue, try('hget', key, 'priority'))
-	end
-	for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-		lib.undepend(jid, other)
-	end
-	local cap, keep = lib.read_failing()
-	lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
-	lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
-	ended(jid, stored, 'failed')
-	if keep then
-		lib.file_failure(jid, group, keep, stored)
-	end
+local key = lib.job_key(jid)
+lib.leave_queue(queue, jid)
+if lib.has_option(stored, 'g') then
+	lib.leave_turns(queue, try('hget', key, 'priority'))
+end
+for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+	lib.undepend(jid, other)
+end
+local cap, keep = lib.read_failing()
+lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
+lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
+ended(jid, stored, 'failed')
+if keep then
+	lib.file_failure(jid, group, keep, stored)
+end
 end
 elseif name == 'failure_json' then
 function lib.failure_json(group, message, when, worker)
-	return cjson.encode({group = group, message = message, when = when, worker = worker})
+return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 elseif name == 'file_failure' then
 function lib.file_failure(jid, group, keep, stored)
-	local left = 100
-	if keep.seconds >= 0 then
-		if not (stored and lib.has_option(stored, 'K')) then
-			try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
-		end
-		left = left - lib.clear_list(keep.seconds)
+local left = 100
+if keep.seconds >= 0 then
+	if not (stored and lib.has_option(stored, 'K')) then
+		try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
 	end
-	if left > 0 then
-		lib.clear_group(group, keep, math.min(left, 10))
-	end
+	left = left - lib.clear_list(keep.seconds)
+end
+if left > 0 then
+	lib.clear_group(group, keep, math.min(left, 10))
+end
 end
 elseif name == 'grow_batches' then
 function lib.grow_batches(batches)
-	for jid, batch in pairs(batches) do
-		if #batch.members > 0 then
-			local letters, values = lib.split_options(batch.stored)
-			local own = type(values.b) == 'table' and values.b or {}
-			own.n = lib.finite(own.n, 0) + batch.count
-			values.b = own
-			call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
-		end
+for jid, batch in pairs(batches) do
+	if #batch.members > 0 then
+		local letters, values = lib.split_options(batch.stored)
+		local own = type(values.b) == 'table' and values.b or {}
+		own.n = lib.finite(own.n, 0) + batch.count
+		values.b = own
+		call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
 	end
+end
 end
 elseif name == 'has_lifetime' then
 function lib.has_lifetime(text)
-	return lib.has_any(text, 'stkK')
+return lib.has_any(text, 'stkK')
 end
 elseif name == 'has_more_due' then
 function lib.has_more_due(ask)
-	for i = 1, #ask.queues do
-		local queue, its = ask.queues[i], ask.settings[i]
-		if its and its.handled and (its.given or 0) < its.most and (lib.is_due(queue, 'locks') or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur')) then
-			return true
-		end
+for i = 1, #ask.queues do
+	local queue, its = ask.queues[i], ask.settings[i]
+	if its and its.handled and (its.given or 0) < its.most and (lib.is_due(queue, 'locks') or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur')) then
+		return true
 	end
-	return false
+end
+return false
 end
 elseif name == 'heartbeat_of' then
 function lib.heartbeat_of(queue)
-	return lib.lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
+return lib.lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 end
 elseif name == 'history_json' then
 function lib.history_json(jid, newest)
-	local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
-	local n = #list
-	if newest and n > 0 then
-		list[n] = newest
-		n = n - 1
-	end
-	for i = 1, n do
-		local object = lib.entry_object(list[i])
-		list[i] = object
-	end
-	return lib.joined(list)
+local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
+local n = #list
+if newest and n > 0 then
+	list[n] = newest
+	n = n - 1
+end
+for i = 1, n do
+	local object = lib.entry_object(list[i])
+	list[i] = object
+end
+return lib.joined(list)
 end
 elseif name == 'is_forgotten' then
 function lib.is_forgotten(stored)
-	local _, values = lib.split_options(stored)
-	return lib.finite(values.K) == 0
+local _, values = lib.split_options(stored)
+return lib.finite(values.K) == 0
 end
 elseif name == 'join_options' then
 function lib.join_options(letters, values)
-	local ok, body = pcall(cjson.encode, values)
-	return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
+local ok, body = pcall(cjson.encode, values)
+return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
 end
 elseif name == 'keep_options' then
 function lib.keep_options(puts, item, old, state)
-	local ended = state == 'complete' or state == 'failed'
-	local over = not ended and lib.is_over(item.jid, old, 'waiting')
-	if lib.has_option(old, 'u') then
-		item.claimed = old
-		lib.keep_followed(item.given, lib.claim_of(old))
-		local again = ended or over or state == 'running'
-		item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
-	end
-	item.watches = lib.has_option(old, 'f')
-	item.old.limits = lib.has_option(old, 'c') and old
-	local given = item.given
-	local drop = given.drop or ''
-	if over then
-		drop = drop .. 'st'
-	end
-	if lib.has_option(old, 'p') then
-		drop = drop .. 'p'
-	end
-	local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
-	if lib.has_lifetime(text or old) then
-		text = lib.renew_lifetimes(text or old)
-		puts.mortal = true
-	end
-	item.options = text or old
-	if text then
-		item.text = text
-		item.more = lib.more_fields(item.given.backoff, text)
-		item.old.optionless = text == ''
-	end
-	item.share = lib.has_option(text or old, 'g') and (text or old)
-	puts.turns = puts.turns or item.share and {later = {}}
+local ended = state == 'complete' or state == 'failed'
+local over = not ended and lib.is_over(item.jid, old, 'waiting')
+if lib.has_option(old, 'u') then
+	item.claimed = old
+	lib.keep_followed(item.given, lib.claim_of(old))
+	local again = ended or over or state == 'running'
+	item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
+end
+item.watches = lib.has_option(old, 'f')
+item.old.limits = lib.has_option(old, 'c') and old
+local given = item.given
+local drop = given.drop or ''
+if over then
+	drop = drop .. 'st'
+end
+if lib.has_option(old, 'p') then
+	drop = drop .. 'p'
+end
+local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
+if lib.has_lifetime(text or old) then
+	text = lib.renew_lifetimes(text or old)
+	puts.mortal = true
+end
+item.options = text or old
+if text then
+	item.text = text
+	item.more = lib.more_fields(item.given.backoff, text)
+	item.old.optionless = text == ''
+end
+item.share = lib.has_option(text or old, 'g') and (text or old)
+puts.turns = puts.turns or item.share and {later = {}}
 end
 elseif name == 'leave_limits' then
 function lib.leave_limits(jid, stored)
-	try('hdel', lib.job_key(jid), 'x:parked')
-	for _, name in ipairs(lib.limits_of(stored)) do
-		try('zrem', lib.limit_key(name, 'held'), jid)
-		try('zrem', lib.limit_key(name, 'wait'), jid)
-		lib.limit_freed(name)
-	end
+try('hdel', lib.job_key(jid), 'x:parked')
+for _, name in ipairs(lib.limits_of(stored)) do
+	try('zrem', lib.limit_key(name, 'held'), jid)
+	try('zrem', lib.limit_key(name, 'wait'), jid)
+	lib.limit_freed(name)
+end
 end
 elseif name == 'leave_untold' then
 function lib.leave_untold(jid, cursor)
-	local reply = try('set', lib.rest_key(jid), cursor, 'NX')
-	if reply and not reply.err then
-		try('zadd', prefix .. 'x:rest', stamp, jid)
-	end
+local reply = try('set', lib.rest_key(jid), cursor, 'NX')
+if reply and not reply.err then
+	try('zadd', prefix .. 'x:rest', stamp, jid)
+end
 end
 elseif name == 'limits_named' then
 function lib.limits_named(text, most)
-	var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-	local found = var.met_texts[text]
-	if found then
-		return found
-	end
-	found = lib.limits_of(text)
-	for i = 1, #found do
-		local name = found[i]
-		local limit = var.met_limits[name]
-		if not limit then
-			limit = lib.read_limit(name, most)
-			var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-		end
-		found[i] = limit
-	end
-	var.met_texts[text] = found
+var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+local found = var.met_texts[text]
+if found then
 	return found
+end
+found = lib.limits_of(text)
+for i = 1, #found do
+	local name = found[i]
+	local limit = var.met_limits[name]
+	if not limit then
+		limit = lib.read_limit(name, most)
+		var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
+	end
+	found[i] = limit
+end
+var.met_texts[text] = found
+return found
 end
 elseif name == 'link_members' then
 function lib.link_members(jid, members, added)
-	local dependencies = lib.job_key(jid) .. '-dependencies'
-	local before = call('scard', dependencies)
-	lib.must_link(jid, members, added)
-	return call('scard', dependencies) - before
+local dependencies = lib.job_key(jid) .. '-dependencies'
+local before = call('scard', dependencies)
+lib.must_link(jid, members, added)
+return call('scard', dependencies) - before
 end
 elseif name == 'lock_special' then
 function lib.lock_special(key, job, worker, settings)
-	local stored, seconds, more = job[9] or '', settings.lock_time, {}
-	if seconds then
-		more = {'grace', '1.0'}
-	end
-	if lib.has_option(stored, 'q') then
-		more[#more + 1] = 'x:place'
-		more[#more + 1] = job[8] or stamp
-	end
-	local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
-	var.first_own_end = math.min(var.first_own_end, ends)
-	job.own_end = lib.has_any(stored, 'lq')
-	call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
-	return lib.exact(ends)
+local stored, seconds, more = job[9] or '', settings.lock_time, {}
+if seconds then
+	more = {'grace', '1.0'}
+end
+if lib.has_option(stored, 'q') then
+	more[#more + 1] = 'x:place'
+	more[#more + 1] = job[8] or stamp
+end
+local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
+var.first_own_end = math.min(var.first_own_end, ends)
+job.own_end = lib.has_any(stored, 'lq')
+call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
+return lib.exact(ends)
 end
 elseif name == 'max_unlinked' then
 function lib.max_unlinked()
-	return classic and 1000000000 or 1000
+return classic and 1000000000 or 1000
 end
 elseif name == 'move_history' then
 function lib.move_history(jid, text)
-	local key = lib.job_key(jid) .. '-history'
-	if not lib.may_write(key) then
-		return
+local key = lib.job_key(jid) .. '-history'
+if not lib.may_write(key) then
+	return
+end
+call('hdel', lib.job_key(jid), 'history')
+for _, stage in ipairs(lib.list_of(text)) do
+	if type(stage) == 'table' then
+		lib.move_stage(key, stage)
 	end
-	call('hdel', lib.job_key(jid), 'history')
-	for _, stage in ipairs(lib.list_of(text)) do
-		if type(stage) == 'table' then
-			lib.move_stage(key, stage)
-		end
-	end
+end
 end
 elseif name == 'must_publish' then
 function lib.must_publish()
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+if may_run and not may_run('publish', prefix .. 'log', '') then
+	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+end
 end
 elseif name == 'named_fields' then
 function lib.named_fields(run, key, wanted)
-	local values = run('hmget', key, unpack(wanted))
-	local found = {err = values.err}
-	for i = 1, #wanted do
-		found[wanted[i]] = values[i] or false
-	end
-	return found
+local values = run('hmget', key, unpack(wanted))
+local found = {err = values.err}
+for i = 1, #wanted do
+	found[wanted[i]] = values[i] or false
+end
+return found
 end
 elseif name == 'note_options' then
 function lib.note_options(puts, item, delay)
-	local first, last = puts.from, puts.to
-	if item.given.claim or item.given.at then
-		return
-	elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
-		puts.known[ARGV[last]] = item
-	else
-		puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
-	end
+local first, last = puts.from, puts.to
+if item.given.claim or item.given.at then
+	return
+elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+	puts.known[ARGV[last]] = item
+else
+	puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
+end
 end
 elseif name == 'note_refused' then
 function lib.note_refused(jid)
-	local key = prefix .. 'x:refused'
-	if try('zadd', key, stamp, jid) == 1 then
-		try('zremrangebyrank', key, 0, -1 - 100)
-		try('expire', key, '86400')
-	end
+local key = prefix .. 'x:refused'
+if try('zadd', key, stamp, jid) == 1 then
+	try('zremrangebyrank', key, 0, -1 - 100)
+	try('expire', key, '86400')
+end
 end
 elseif name == 'of_this_life' then
 function lib.of_this_life(others, dependents)
-	if try('exists', dependents) == 0 then
-		return others
+if try('exists', dependents) == 0 then
+	return others
+end
+local found = {}
+for i = 1, #others do
+	if try('sismember', dependents, others[i]) == 0 then
+		found[#found + 1] = others[i]
 	end
-	local found = {}
-	for i = 1, #others do
-		if try('sismember', dependents, others[i]) == 0 then
-			found[#found + 1] = others[i]
-		end
-	end
-	return found
+end
+return found
 end
 elseif name == 'popped_entry' then
 function lib.popped_entry(worker)
-	return lib.entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+local details = '{"worker":' .. cjson.encode(worker) .. '}'
+return lib.entry(now, '"popped"', details)
 end
 elseif name == 'prepare_next' then
 function lib.prepare_next(item)
-	local others, problem = lib.needed(item.jid, item.depends, 1, {})
-	problem = problem or item.checked and lib.circle_of(item.jid, others)
-	if problem then
-		return problem
-	end
-	item.priority = call('hget', item.key, 'priority')
-	local change = item.change
-	if change then
-		item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-		change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
-	end
-	item.part = 'work'
-	if #others > 0 then
-		item.part = 'depends'
-	elseif item.delay > 0 and #item.depends == 0 then
-		item.part = 'scheduled'
-	end
-	local size = try('zcard', lib.queue_key(item.next, item.part))
-	if type(size) == 'table' then
-		return size
-	elseif #others > 0 then
-		lib.must_write()
-		return lib.link(item.jid, others, {})
-	end
+local others, problem = lib.needed(item.jid, item.depends, 1, {})
+problem = problem or item.checked and lib.circle_of(item.jid, others)
+if problem then
+	return problem
+end
+item.priority = call('hget', item.key, 'priority')
+local change = item.change
+if change then
+	item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+	change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
+end
+item.part = 'work'
+if #others > 0 then
+	item.part = 'depends'
+elseif item.delay > 0 and #item.depends == 0 then
+	item.part = 'scheduled'
+end
+local size = try('zcard', lib.queue_key(item.next, item.part))
+if type(size) == 'table' then
+	return size
+elseif #others > 0 then
+	lib.must_write()
+	return lib.link(item.jid, others, {})
+end
 end
 elseif name == 'publish_more' then
 function lib.publish_more(event)
-	lib.publish_ours('x:log', cjson.encode(event))
+lib.publish_ours('x:log', cjson.encode(event))
 end
 elseif name == 'publish_ours' then
 function lib.publish_ours(channel, message)
-	if classic then
-		local heard = try('pubsub', 'numsub', prefix .. channel)
-		if not heard.err and heard[2] == 0 then
-			return
-		end
+if classic then
+	local heard = try('pubsub', 'numsub', prefix .. channel)
+	if not heard.err and heard[2] == 0 then
+		return
 	end
-	lib.publish(channel, message)
+end
+lib.publish(channel, message)
 end
 elseif name == 'read_batches' then
 function lib.read_batches(area, batches, items)
-	for _, item in ipairs(items) do
-		local jid = item.given.batch
-		if jid then
-			local batch = batches[jid]
-			batch.stored = batch.stored or lib.read_batch(area, jid)
-			if item.old or #item.depends > 0 then
-				batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-			end
-			if batch.waiting and batch.waiting[item.jid] then
-				lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
-			end
-			batch.members[#batch.members + 1] = item.jid
+for _, item in ipairs(items) do
+	local jid = item.given.batch
+	if jid then
+		local batch = batches[jid]
+		batch.stored = batch.stored or lib.read_batch(area, jid)
+		if item.old or #item.depends > 0 then
+			batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 		end
-		if batches[item.jid] then
-			lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
+		if batch.waiting and batch.waiting[item.jid] then
+			lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
 		end
+		batch.members[#batch.members + 1] = item.jid
 	end
+	if batches[item.jid] then
+		lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
+	end
+end
 end
 elseif name == 'read_changes' then
 function lib.read_changes(area, given)
-	lib.read_policy(area, given.o)
-	return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
+lib.read_policy(area, given.o)
+return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
 end
 elseif name == 'read_failing' then
 function lib.read_failing()
-	local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-	return lib.history_cap(cap), lib.retention(seconds, count)
+local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+return lib.history_cap(cap), lib.retention(seconds, count)
 end
 elseif name == 'read_filters' then
 function lib.read_filters(area, first, last)
-	local filters = {}
-	if (last - first + 1) % 6 ~= 0 or last > #ARGV then
-		lib.reject(area, 'Odd number of filter args')
-	end
-	for i = first, last, 6 do
-		local data = lib.not_empty(ARGV[i + 3])
-		filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, batch = lib.not_empty(ARGV[i + 4]), large = ARGV[i + 5] ~= ''}
-	end
-	return filters
+local filters = {}
+if (last - first + 1) % 6 ~= 0 or last > #ARGV then
+	lib.reject(area, 'Odd number of filter args')
+end
+for i = first, last, 6 do
+	local data = lib.not_empty(ARGV[i + 3])
+	filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, batch = lib.not_empty(ARGV[i + 4]), large = ARGV[i + 5] ~= ''}
+end
+return filters
 end
 elseif name == 'read_options' then
 function lib.read_options(area, text, checked)
-	local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
-	if given and not checked then
-		letters, values = lib.split_options(text)
-		given = letters ~= '' and pcall(cjson.encode, values)
-	end
-	if not given then
-		lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
-	end
-	return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+if given and not checked then
+	letters, values = lib.split_options(text)
+	given = letters ~= '' and pcall(cjson.encode, values)
+end
+if not given then
+	lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+end
+return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
 end
 elseif name == 'read_outcome' then
 function lib.read_outcome(item, action, first, last)
-	local given = lib.options('Finish', first, last)
-	item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
-	item.delay = lib.number('Finish', 'delay', given.delay or 0)
-	if action == 'complete' then
-		item.next, item.checked = given.next, true
-		item.depends, item.change = lib.read_dependencies('Finish', given.depends), lib.read_change('Finish', given)
-	elseif action == 'fail' then
-		item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
-	elseif action == 'retry' then
-		item.group, item.message = given.group, given.message
-	elseif action == 'release' then
-		item.place = lib.whole('Finish', 'place', given.place or 0)
-		item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
-	else
-		lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
-	end
-	if item.result then
-		lib.json('Finish', 'result', item.result)
-	end
+local given = lib.options('Finish', first, last)
+item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+item.delay = lib.number('Finish', 'delay', given.delay or 0)
+if action == 'complete' then
+	item.next, item.checked = given.next, true
+	item.depends, item.change = lib.read_dependencies('Finish', given.depends), lib.read_change('Finish', given)
+elseif action == 'fail' then
+	item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
+elseif action == 'retry' then
+	item.group, item.message = given.group, given.message
+elseif action == 'release' then
+	item.place = lib.whole('Finish', 'place', given.place or 0)
+	item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
+else
+	lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+end
+if item.result then
+	lib.json('Finish', 'result', item.result)
+end
 end
 elseif name == 'read_replace' then
 function lib.read_replace(area, given)
-	local how, claim = given.replace, given.claim
-	if how ~= 'delay' and how ~= 'due' then
-		lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
-	elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-		lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-	end
-	given.within = given.within and lib.number(area, 'within', given.within)
+local how, claim = given.replace, given.claim
+if how ~= 'delay' and how ~= 'due' then
+	lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+	lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+end
+given.within = given.within and lib.number(area, 'within', given.within)
 end
 elseif name == 'read_running' then
 function lib.read_running(run, jid)
-	return lib.named_fields(run, lib.job_key(jid), {'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts'})
+return lib.named_fields(run, lib.job_key(jid), {'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts'})
 end
 elseif name == 'read_waiting' then
 function lib.read_waiting(key)
-	return try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+return try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 end
 elseif name == 'read_weights' then
 function lib.read_weights(text, count)
-	local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
-	if not ok or string.find(text, '[^%d. ]') then
-		sums = {}
-		for word in string.gmatch(text, '%S+') do
-			sums[#sums + 1] = lib.number('Reserve', 'weights', word)
-		end
+local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
+if not ok or string.find(text, '[^%d. ]') then
+	sums = {}
+	for word in string.gmatch(text, '%S+') do
+		sums[#sums + 1] = lib.number('Reserve', 'weights', word)
 	end
-	local sum = 0
-	for i = 1, #sums do
-		if sums[i] <= 0 then
-			lib.reject('Reserve', 'Arg "weights" not positive: ' .. sums[i])
-		end
-		sum = sum + sums[i]
-		sums[i] = sum
+end
+local sum = 0
+for i = 1, #sums do
+	if sums[i] <= 0 then
+		lib.reject('Reserve', 'Arg "weights" not positive: ' .. sums[i])
 	end
-	if #sums ~= count then
-		lib.reject('Reserve', 'Arg "weights" has ' .. #sums .. ' for ' .. count .. ' queues')
-	end
-	return sums
+	sum = sum + sums[i]
+	sums[i] = sum
+end
+if #sums ~= count then
+	lib.reject('Reserve', 'Arg "weights" has ' .. #sums .. ' for ' .. count .. ' queues')
+end
+return sums
 end
 elseif name == 'registration' then
 function lib.registration(worker)
-	local text = try('get', lib.registry_key(worker))
-	local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-	if seen then
-		return text, seen <= now - 150
-	end
+local text = try('get', lib.registry_key(worker))
+local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+if seen then
+	return text, seen <= now - 150
+end
 end
 elseif name == 'registry_key' then
 function lib.registry_key(worker)
-	return prefix .. 'x:worker:' .. worker
+return prefix .. 'x:worker:' .. worker
 end
 elseif name == 'release_more' then
 function lib.release_more(jid)
-	local dependents = lib.job_key(jid) .. '-dependents'
-	local others = try('spop', lib.rest_key(jid), var.budget.releases)
-	var.budget.releases = var.budget.releases - #others
-	lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
-	if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
-		call('zrem', prefix .. 'x:rest', jid)
-	end
-	return #others
+local dependents = lib.job_key(jid) .. '-dependents'
+local others = try('spop', lib.rest_key(jid), var.budget.releases)
+var.budget.releases = var.budget.releases - #others
+lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
+if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
+	call('zrem', prefix .. 'x:rest', jid)
+end
+return #others
 end
 elseif name == 'release_some' then
 function lib.release_some(jid, others, dependents)
-	local stuck = {}
-	for i = 1, #others do
-		local other = others[i]
-		local dependencies = lib.job_key(other) .. '-dependencies'
-		local ended = try('srem', dependencies, jid)
-		if type(ended) == 'table' then
-			stuck[#stuck + 1] = other
-		elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
-			call('sadd', dependencies, jid)
-			stuck[#stuck + 1] = other
-		end
+local stuck = {}
+for i = 1, #others do
+	local other = others[i]
+	local dependencies = lib.job_key(other) .. '-dependencies'
+	local ended = try('srem', dependencies, jid)
+	if type(ended) == 'table' then
+		stuck[#stuck + 1] = other
+	elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
+		call('sadd', dependencies, jid)
+		stuck[#stuck + 1] = other
 	end
-	lib.each_slice(call, 'sadd', dependents, stuck)
+end
+lib.each_slice(call, 'sadd', dependents, stuck)
 end
 elseif name == 'result_field' then
 function lib.result_field(state, time, result)
-	return state .. '|' .. (time or '') .. '|' .. result
+return state .. '|' .. (time or '') .. '|' .. result
 end
 elseif name == 'schedule_key' then
 function lib.schedule_key(id)
-	return prefix .. 'x:schedule:' .. id
+return prefix .. 'x:schedule:' .. id
 end
 elseif name == 'score_before' then
 function lib.score_before(jid)
-	local key = lib.job_key(jid)
-	local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
-	local since, name = string.match(parked or '', '^(%S*) (.+)$')
-	if not name then
-		return
-	end
-	local wait = lib.limit_key(name, 'wait')
-	local score = since == (time or '') and try('zscore', wait, jid)
-	try('zrem', wait, jid)
-	try('hdel', key, 'x:parked')
-	return type(score) == 'string' and score or nil, name
+local key = lib.job_key(jid)
+local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
+local since, name = string.match(parked or '', '^(%S*) (.+)$')
+if not name then
+	return
+end
+local wait = lib.limit_key(name, 'wait')
+local score = since == (time or '') and try('zscore', wait, jid)
+try('zrem', wait, jid)
+try('hdel', key, 'x:parked')
+return type(score) == 'string' and score or nil, name
 end
 elseif name == 'set_priority' then
 function lib.set_priority(run, jid, job, priority)
-	local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
-	if queue == '' then
-		lib.must_write()
-	else
-		local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
-		if type(moved) == 'table' then
-			return moved.err
-		end
+local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
+if queue == '' then
+	lib.must_write()
+else
+	local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
+	if type(moved) == 'table' then
+		return moved.err
 	end
-	try('hset', lib.job_key(jid), 'priority', priority)
-	if job['x:o'] then
-		lib.follow_priority(jid, job, score)
-	end
+end
+try('hset', lib.job_key(jid), 'priority', priority)
+if job['x:o'] then
+	lib.follow_priority(jid, job, score)
+end
 end
 elseif name == 'still_wanted' then
 function lib.still_wanted(ask, n)
-	return math.max(0, ask.limit - n), math.max(0, ask.count - n)
+return math.max(0, ask.limit - n), math.max(0, ask.count - n)
 end
 elseif name == 'stop_limited' then
 function lib.stop_limited(jid, stored)
-	lib.stop_all_limited({{jid = jid, stored = stored}})
+lib.stop_all_limited({{jid = jid, stored = stored}})
 end
 elseif name == 'stored_claim' then
 function lib.stored_claim(name)
-	local text = try('get', lib.unique_key(name))
-	return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+local text = try('get', lib.unique_key(name))
+return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 elseif name == 'take_ordered' then
 function lib.take_ordered(ask, out)
-	local known, giving = ask.known, 0
-	local i = string.find(known.marks, known.chosen, 1, true)
-	while i do
-		local before = #out
-		if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
-			local wanted, direct = lib.still_wanted(ask, before)
-			lib.take_from(ask, i, wanted, direct, out)
-		end
-		giving = #out > before and giving + 1 or giving
-		ask.left = ask.left or giving >= 60
-		if lib.still_wanted(ask, #out) == 0 or var.budget.drops <= 0 or ask.left then
-			return
-		end
-		i = string.find(known.marks, known.chosen, i + 1, true)
+local known, giving = ask.known, 0
+local i = string.find(known.marks, known.chosen, 1, true)
+while i do
+	local before = #out
+	if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
+		local wanted, direct = lib.still_wanted(ask, before)
+		lib.take_from(ask, i, wanted, direct, out)
 	end
+	giving = #out > before and giving + 1 or giving
+	ask.left = ask.left or giving >= 60
+	if lib.still_wanted(ask, #out) == 0 or var.budget.drops <= 0 or ask.left then
+		return
+	end
+	i = string.find(known.marks, known.chosen, i + 1, true)
+end
 end
 elseif name == 'trim_history' then
 function lib.trim_history(key, length, cap)
-	cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
-	if cap > 0 and length > cap then
-		local first = call('lindex', key, 0)
-		call('ltrim', key, -math.max(cap - 1, 1), -1)
-		call('lpush', key, first)
-	end
+cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+if cap > 0 and length > cap then
+	local first = call('lindex', key, 0)
+	call('ltrim', key, -math.max(cap - 1, 1), -1)
+	call('lpush', key, first)
+end
 end
 elseif name == 'unfail_group' then
 function lib.unfail_group(group, count, queue, given)
-	if count == 0 then
-		return 0
-	end
-	local key = prefix .. 'f:' .. group
-	local jids, jobs = call('lrange', key, -count, -1), {}
-	for i = 1, #jids do
-		jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-	end
-	lib.unfail(jobs, given)
-	call('ltrim', key, 0, -count - 1)
-	lib.drop_empty_group(group)
-	return #jids
+if count == 0 then
+	return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+	jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+end
+lib.unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+lib.drop_empty_group(group)
+return #jids
 end
 elseif name == 'untrack_gone' then
 function lib.untrack_gone(limit)
-	local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
-	local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
-	local jids = try('zrange', tracked, from, from + limit - 1)
-	for i = 1, #jids do
-		if call('exists', lib.job_key(jids[i])) == 0 then
-			gone[#gone + 1] = jids[i]
-		end
+local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
+local jids = try('zrange', tracked, from, from + limit - 1)
+for i = 1, #jids do
+	if call('exists', lib.job_key(jids[i])) == 0 then
+		gone[#gone + 1] = jids[i]
 	end
-	lib.each_slice(try, 'zrem', tracked, gone)
-	if #jids == limit then
-		try('hset', sweep, 'tracked', from + limit - #gone)
-	elseif from > 0 then
-		try('hdel', sweep, 'tracked')
-	end
+end
+lib.each_slice(try, 'zrem', tracked, gone)
+if #jids == limit then
+	try('hset', sweep, 'tracked', from + limit - #gone)
+elseif from > 0 then
+	try('hdel', sweep, 'tracked')
+end
 end
 elseif name == 'wait_in_list' then
 function lib.wait_in_list(ask, again)
-	local name = lib.list_name(ask.list)
-	local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
-	if try('zadd', key, lib.lapse(ask.poll), ask.worker) == 1 then
-		lib.unlist(key)
-	end
-	local lapses, absent = lib.read_listed(name)
-	if lapses < now + 1800 + short then
-		lapses = now + 3600 + short
-		lib.enter_list(name, lapses, ask.queues)
-		call('del', listed)
-		call('hset', listed, '', lib.exact(lapses))
-		local day = string.format('%d', 86400 + 2 * short)
-		call('expire', listed, day)
-		try('expire', key, day)
-	elseif #absent > 0 then
-		lib.enter_list(name, lapses, absent)
-		call('hdel', listed, unpack(absent))
-	end
-	if again then
-		lib.drop_lapsed(key)
-	end
+local name = lib.list_name(ask.list)
+local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
+if try('zadd', key, lib.lapse(ask.poll), ask.worker) == 1 then
+	lib.unlist(key)
+end
+local lapses, absent = lib.read_listed(name)
+if lapses < now + 1800 + short then
+	lapses = now + 3600 + short
+	lib.enter_list(name, lapses, ask.queues)
+	call('del', listed)
+	call('hset', listed, '', lib.exact(lapses))
+	local day = string.format('%d', 86400 + 2 * short)
+	call('expire', listed, day)
+	try('expire', key, day)
+elseif #absent > 0 then
+	lib.enter_list(name, lapses, absent)
+	call('hdel', listed, unpack(absent))
+end
+if again then
+	lib.drop_lapsed(key)
+end
 end
 elseif name == 'wake_several' then
 function lib.wake_several(queue, delay, n)
-	if delay >= 3600 then
+if delay >= 3600 then
+	return
+end
+for _ = 1, math.min(16, math.ceil(n / 10)) do
+	if not lib.wake(queue) then
 		return
 	end
-	for _ = 1, math.min(16, math.ceil(n / 10)) do
-		if not lib.wake(queue) then
-			return
-		end
-	end
+end
 end
 elseif name == 'with_attempt' then
 function lib.with_attempt(before, what, began, attempt)
-	attempt.what, attempt.began = what, began or nil
-	attempt.ended = attempt.ended or stamp
-	attempt.message = attempt.message and lib.first_line(attempt.message)
-	attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
-	local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
-	local _, others = string.gsub(text, '\009', '')
-	for _ = 25, others do
-		text = string.match(text, '\009(.*)$')
-	end
-	return text
+attempt.what, attempt.began = what, began or nil
+attempt.ended = attempt.ended or stamp
+attempt.message = attempt.message and lib.first_line(attempt.message)
+attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
+local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
+local _, others = string.gsub(text, '\009', '')
+for _ = 25, others do
+	text = string.match(text, '\009(.*)$')
+end
+return text
 end
 elseif name == 'within_reach' then
 function lib.within_reach(jids, most)
-	local left, count, passed = 300000, math.min(#jids, most or #jids), {}
-	for i = 1, count do
-		local state, failure = unpack(var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure'))
-		failure = state == 'failed' and lib.list_of(failure) or {}
-		local group, cost = failure.group, 0
-		if type(group) == 'string' then
-			cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
-			if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
-				cost, passed[group] = passed[group] and 0 or cost, true
-			end
+local left, count, passed = 300000, math.min(#jids, most or #jids), {}
+for i = 1, count do
+	local state, failure = unpack(var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure'))
+	failure = state == 'failed' and lib.list_of(failure) or {}
+	local group, cost = failure.group, 0
+	if type(group) == 'string' then
+		cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
+		if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
+			cost, passed[group] = passed[group] and 0 or cost, true
 		end
-		if cost > left and i > 1 and cost > 0 then
-			count = i - 1
-			break
-		end
-		left = left - cost
 	end
-	return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+	if cost > left and i > 1 and cost > 0 then
+		count = i - 1
+		break
+	end
+	left = left - cost
+end
+return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 end
 elseif name == 'write_change' then
 function lib.write_change(item, change)
-	call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-	if change.tags then
-		lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
-		lib.add_tags(item.jid, change.tags, 1)
-		call('hset', item.key, 'tags', lib.array(change.tags))
-	end
-	if change.o or change.drop then
-		lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
-	end
+call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+if change.tags then
+	lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
+	lib.add_tags(item.jid, change.tags, 1)
+	call('hset', item.key, 'tags', lib.array(change.tags))
+end
+if change.o or change.drop then
+	lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
+end
 end
 elseif name == 'write_claims' then
 function lib.write_claims(items)
-	local set = {}
-	for i = 1, #items do
-		local jid, claim = items[i].jid, items[i].claim
-		if claim and not claim.a and claim.m ~= 'for' then
-			local n = #set
-			set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
-		elseif claim then
-			lib.write_claim(jid, claim)
-		end
+local set = {}
+for i = 1, #items do
+	local jid, claim = items[i].jid, items[i].claim
+	if claim and not claim.a and claim.m ~= 'for' then
+		local n = #set
+		set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+	elseif claim then
+		lib.write_claim(jid, claim)
 	end
-	if #set > 0 then
-		call('mset', unpack(set))
-	end
+end
+if #set > 0 then
+	call('mset', unpack(set))
+end
 end
 end
 end
@@ -5308,855 +5310,856 @@ else
 if length < 14 then
 if name == 'adopt_history' then
 function lib.adopt_history(jid, text)
-	if text then
-		lib.move_history(jid, text)
-	end
+if text then
+	lib.move_history(jid, text)
+end
 end
 elseif name == 'all_completed' then
 function lib.all_completed(items)
-	local lives, over, claiming, known = {}, {}, {}, {}
-	for i = 1, #items do
-		local item = items[i]
-		local jid, stored = item.jid, item.stored
-		local has, ends, forgotten = lib.letters_of(stored), nil, nil
-		if has.k then
-			known[stored] = known[stored] or {lib.end_of_record(stored)}
-			ends, forgotten = known[stored][1], known[stored][2]
-		end
-		if has.r then
-			lib.keep_result(item.key, 'complete')
-		end
-		if has.w then
-			lib.publish_end(jid, 'complete', forgotten)
-		end
-		if has.u then
-			claiming[#claiming + 1] = item
-		end
-		if forgotten then
-			over[#over + 1] = item
-		elseif ends then
-			lives[#lives + 1], lives[#lives + 2] = ends, jid
-		end
+local lives, over, claiming, known = {}, {}, {}, {}
+for i = 1, #items do
+	local item = items[i]
+	local jid, stored = item.jid, item.stored
+	local has, ends, forgotten = lib.letters_of(stored), nil, nil
+	if has.k then
+		known[stored] = known[stored] or {lib.end_of_record(stored)}
+		ends, forgotten = known[stored][1], known[stored][2]
 	end
-	lib.release_claims(claiming)
-	lib.each_slice(try, 'zadd', prefix .. 'x:until', lives)
-	if over[1] then
-		lib.forget_completed(over)
+	if has.r then
+		lib.keep_result(item.key, 'complete')
 	end
-	return over[1] ~= nil
+	if has.w then
+		lib.publish_end(jid, 'complete', forgotten)
+	end
+	if has.u then
+		claiming[#claiming + 1] = item
+	end
+	if forgotten then
+		over[#over + 1] = item
+	elseif ends then
+		lives[#lives + 1], lives[#lives + 2] = ends, jid
+	end
+end
+lib.release_claims(claiming)
+lib.each_slice(try, 'zadd', prefix .. 'x:until', lives)
+if over[1] then
+	lib.forget_completed(over)
+end
+return over[1] ~= nil
 end
 elseif name == 'backoff_delay' then
 function lib.backoff_delay(text, retries, remaining, settings)
-	local own = lib.list_of(text)
-	local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-	if initial == 0 then
-		return nil
-	end
-	local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-	return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+local own = lib.list_of(text)
+local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+if initial == 0 then
+	return nil
+end
+local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
 end
 elseif name == 'count_buckets' then
 function lib.count_buckets(durations)
-	local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-	for i = 1, #durations do
-		local seconds = durations[i]
-		if seconds >= 0 and seconds < 1 then
-			short = short + 1
-		else
-			local name = lib.bucket_of(seconds)
-			if not fields[name] then
-				fields[#fields + 1] = name
-			end
-			fields[name] = (fields[name] or 0) + 1
+local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+for i = 1, #durations do
+	local seconds = durations[i]
+	if seconds >= 0 and seconds < 1 then
+		short = short + 1
+	else
+		local name = lib.bucket_of(seconds)
+		if not fields[name] then
+			fields[#fields + 1] = name
 		end
+		fields[name] = (fields[name] or 0) + 1
 	end
-	if short == 0 then
-		table.remove(fields, 4)
-	end
-	fields.s0 = short
-	return fields
+end
+if short == 0 then
+	table.remove(fields, 4)
+end
+fields.s0 = short
+return fields
 end
 elseif name == 'delete_failed' then
 function lib.delete_failed(jid, forced)
-	local key = lib.job_key(jid)
-	local state, queue, failure, tags, stored = unpack(try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o'))
-	if state ~= 'failed' then
-		return 'moved'
-	elseif not forced and lib.has_option(stored or '', 'K') or try('exists', key .. '-dependents') == 1 then
-		return 'kept'
-	end
-	failure = lib.list_of(failure)
-	lib.leave_group(jid, failure, -1)
-	lib.uncount_failure(queue, failure)
-	lib.delete_record(jid, tags)
-	if lib.has_lifetime(stored or '') then
-		lib.note_life(jid)
-	end
-	return 'deleted'
+local key = lib.job_key(jid)
+local state, queue, failure, tags, stored = unpack(try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o'))
+if state ~= 'failed' then
+	return 'moved'
+elseif not forced and lib.has_option(stored or '', 'K') or try('exists', key .. '-dependents') == 1 then
+	return 'kept'
+end
+failure = lib.list_of(failure)
+lib.leave_group(jid, failure, -1)
+lib.uncount_failure(queue, failure)
+lib.delete_record(jid, tags)
+if lib.has_lifetime(stored or '') then
+	lib.note_life(jid)
+end
+return 'deleted'
 end
 elseif name == 'delete_record' then
 function lib.delete_record(jid, tags)
-	local key = lib.job_key(jid)
-	lib.remove_tags(jid, lib.names_of(tags), 1)
-	call('del', key, key .. '-history', key .. '-dependencies')
+local key = lib.job_key(jid)
+lib.remove_tags(jid, lib.names_of(tags), 1)
+call('del', key, key .. '-history', key .. '-dependencies')
 end
 elseif name == 'direct_shares' then
 function lib.direct_shares(ask, turns, n)
-	local direct = {}
-	for turn = 1, math.min(#turns, ask.count - n) do
-		direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
-	end
-	return direct
+local direct = {}
+for turn = 1, math.min(#turns, ask.count - n) do
+	direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+end
+return direct
 end
 elseif name == 'due_elsewhere' then
 function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
-	if state == 'scheduled' and queue then
-		local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-		return type(due) == 'string' and due or nil
-	end
-	return state == 'depends' and not undelayed and scheduled or nil
+if state == 'scheduled' and queue then
+	local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+	return type(due) == 'string' and due or nil
+end
+return state == 'depends' and not undelayed and scheduled or nil
 end
 elseif name == 'end_of_record' then
 function lib.end_of_record(stored)
-	local _, values = lib.split_options(stored)
-	local seconds = lib.finite(values.k)
-	if seconds == 0 then
-		return false, true
-	end
-	local ends = lib.end_in_state(values, 'complete', now)
-	return ends and lib.exact(ends)
+local _, values = lib.split_options(stored)
+local seconds = lib.finite(values.k)
+if seconds == 0 then
+	return false, true
+end
+local ends = lib.end_in_state(values, 'complete', now)
+return ends and lib.exact(ends)
 end
 elseif name == 'extra_members' then
 function lib.extra_members(jid, stored, state, time)
-	return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
 end
 elseif name == 'find_near_end' then
 function lib.find_near_end(key, jids)
-	for i = 1, #jids do
-		var.near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', 1000)
-	end
+for i = 1, #jids do
+	var.near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', 1000)
+end
 end
 elseif name == 'finite_values' then
 function lib.finite_values(values)
-	local found = {}
-	for key, value in pairs(values) do
-		if type(value) == 'table' then
-			value = lib.finite_values(value)
-		end
-		found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+local found = {}
+for key, value in pairs(values) do
+	if type(value) == 'table' then
+		value = lib.finite_values(value)
 	end
-	return found
+	found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+end
+return found
 end
 elseif name == 'forget_untold' then
 function lib.forget_untold(jid)
-	call('del', lib.rest_key(jid))
-	call('zrem', prefix .. 'x:rest', jid)
+call('del', lib.rest_key(jid))
+call('zrem', prefix .. 'x:rest', jid)
 end
 elseif name == 'is_left_alone' then
 function lib.is_left_alone(condition, state)
-	if condition == 'finished' then
-		return state ~= 'complete' and state ~= 'failed'
-	elseif condition == 'idle' then
-		return state == 'running'
-	end
-	return true
+if condition == 'finished' then
+	return state ~= 'complete' and state ~= 'failed'
+elseif condition == 'idle' then
+	return state == 'running'
+end
+return true
 end
 elseif name == 'is_record_due' then
 function lib.is_record_due()
-	return lib.finite(try('get', prefix .. 'x:recorded'), -1) < math.floor(now / 60)
+return lib.finite(try('get', prefix .. 'x:recorded'), -1) < math.floor(now / 60)
 end
 elseif name == 'keep_followed' then
 function lib.keep_followed(given, old)
-	local claim = given.claim
-	if claim and old and old.a and old.k == claim.k then
-		claim.a = old.a
-		given.o = lib.with_value(given.o, 'u', claim)
-	end
+local claim = given.claim
+if claim and old and old.a and old.k == claim.k then
+	claim.a = old.a
+	given.o = lib.with_value(given.o, 'u', claim)
+end
 end
 elseif name == 'know_unlisted' then
 function lib.know_unlisted(queue)
-	local listed = try('zscore', prefix .. 'queues', queue)
-	if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-		lib.publish_ours('x:queues', queue)
-	end
+local listed = try('zscore', prefix .. 'queues', queue)
+if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+	lib.publish_ours('x:queues', queue)
+end
 end
 elseif name == 'lifetime_name' then
 function lib.lifetime_name(letter)
-	return letter == 's' and 'StartBy' or 'TTL'
+return letter == 's' and 'StartBy' or 'TTL'
 end
 elseif name == 'merge_options' then
 function lib.merge_options(old, given, ended)
-	local gone = (given.drop or '') .. (ended and 'strwn' or '')
-	if not given.o and gone == '' then
-		return
+local gone = (given.drop or '') .. (ended and 'strwn' or '')
+if not given.o and gone == '' then
+	return
+end
+local letters, values = lib.split_options(old)
+for letter in string.gmatch(gone, '%a') do
+	letters = string.gsub(letters, letter, '')
+	values[letter] = nil
+end
+local added, new = lib.split_options(given.o)
+for key, value in pairs(new) do
+	values[key] = value
+end
+for letter in string.gmatch(added, '%a') do
+	if not string.find(letters, letter, 1, true) then
+		letters = letters .. letter
 	end
-	local letters, values = lib.split_options(old)
-	for letter in string.gmatch(gone, '%a') do
-		letters = string.gsub(letters, letter, '')
-		values[letter] = nil
-	end
-	local added, new = lib.split_options(given.o)
-	for key, value in pairs(new) do
-		values[key] = value
-	end
-	for letter in string.gmatch(added, '%a') do
-		if not string.find(letters, letter, 1, true) then
-			letters = letters .. letter
-		end
-	end
-	if not lib.has_any(letters, 'st') then
-		values.put = nil
-	end
-	return letters == '' and '' or lib.join_options(letters, values)
+end
+if not lib.has_any(letters, 'st') then
+	values.put = nil
+end
+return letters == '' and '' or lib.join_options(letters, values)
 end
 elseif name == 'not_depending' then
 function lib.not_depending(jid, state)
-	if not state and not classic then
-		return lib.no_job(jid)
-	end
-	return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
+if not state and not classic then
+	return lib.no_job(jid)
+end
+return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
 end
 elseif name == 'own_lock_time' then
 function lib.own_lock_time(text)
-	local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-	local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
-	return seconds > 0 and seconds < math.huge and seconds or nil
+local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+return seconds > 0 and seconds < math.huge and seconds or nil
 end
 elseif name == 'own_stats_key' then
 function lib.own_stats_key(day, queue)
-	return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end
 elseif name == 'parked_member' then
 function lib.parked_member(jid, stored, state, time)
-	if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
-		return ''
-	end
-	local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
-	return name and ',"parked":' .. cjson.encode(name) or ''
+if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
+	return ''
+end
+local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
+return name and ',"parked":' .. cjson.encode(name) or ''
 end
 elseif name == 'progress_json' then
 function lib.progress_json(text)
-	local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-	for i = 1, 4 do
-		local n = lib.finite(values[i])
-		if not n then
-			return
-		end
-		values[i] = lib.exact(n)
+local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+for i = 1, 4 do
+	local n = lib.finite(values[i])
+	if not n then
+		return
 	end
-	return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+	values[i] = lib.exact(n)
+end
+return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 elseif name == 'read_follower' then
 function lib.read_follower(text)
-	if type(text) ~= 'string' then
-		return nil
-	end
-	local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
-	return lib.finite(since) and since, lib.finite(seen), digest
+if type(text) ~= 'string' then
+	return nil
+end
+local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+return lib.finite(since) and since, lib.finite(seen), digest
 end
 elseif name == 'read_max_rate' then
 function lib.read_max_rate(queue, text, most)
-	local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
-	rate, per = lib.finite(rate, 0), lib.finite(per, 0)
-	if rate > 0 and per > 0 then
-		return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
-	end
+local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+rate, per = lib.finite(rate, 0), lib.finite(per, 0)
+if rate > 0 and per > 0 then
+	return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
+end
 end
 elseif name == 'read_settings' then
 function lib.read_settings(queue)
-	local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-	return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lib.lock_time(own, general), cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
+local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+local lasts = lib.lock_time(own, general)
+return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
 end
 elseif name == 'reject_number' then
 function lib.reject_number(area, name, text)
-	local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-	lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
+local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
 end
 elseif name == 'release_claim' then
 function lib.release_claim(jid, stored, state)
-	local claim = lib.claim_of(stored)
-	if not claim then
-		return
-	end
-	local ends, holder = lib.stored_claim(claim.k)
-	if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
-		return
-	end
-	local other, _, theirs = lib.kept_before(claim.k, stored)
-	if other then
-		lib.write_claim(other, theirs)
-	else
-		call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
-	end
+local claim = lib.claim_of(stored)
+if not claim then
+	return
+end
+local ends, holder = lib.stored_claim(claim.k)
+if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+	return
+end
+local other, _, theirs = lib.kept_before(claim.k, stored)
+if other then
+	lib.write_claim(other, theirs)
+else
+	call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
+end
 end
 elseif name == 'renew_entries' then
 function lib.renew_entries(ask)
-	if #ask.queues <= 16 then
-		for i = 1, #ask.queues do
-			try('zadd', lib.waiting_key(ask.queues[i]), lib.lapse(ask.poll), ask.worker)
-		end
-		return true
+if #ask.queues <= 16 then
+	for i = 1, #ask.queues do
+		try('zadd', lib.waiting_key(ask.queues[i]), lib.lapse(ask.poll), ask.worker)
 	end
-	local name = lib.list_name(ask.list)
-	return type(try('zadd', lib.waiters_key(name), lib.lapse(ask.poll), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
+	return true
+end
+local name = lib.list_name(ask.list)
+return type(try('zadd', lib.waiters_key(name), lib.lapse(ask.poll), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
 end
 elseif name == 'return_parked' then
 function lib.return_parked(limit)
-	local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
-	local given, closed = {}, {}
-	for _ = 1, 100 do
-		local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
-		local jid, score = best[1], best[2]
-		if not jid then
+local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
+local given, closed = {}, {}
+for _ = 1, 100 do
+	local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+	local jid, score = best[1], best[2]
+	if not jid then
+		return returned
+	end
+	local queue = lib.parked_in(jid, limit.name)
+	local opens = queue and lib.limit_opens(limit)
+	if queue and not closed[queue] then
+		closed[queue] = lib.why_closed(queue, given[queue] or 0)
+	end
+	if queue and closed[queue] then
+		passed = passed + 1
+		lib.arm(jid, queue, opens or now, closed[queue] == 'paused')
+	else
+		if opens then
+			lib.arm(jid, queue, opens)
+			limit.kept = true
 			return returned
 		end
-		local queue = lib.parked_in(jid, limit.name)
-		local opens = queue and lib.limit_opens(limit)
-		if queue and not closed[queue] then
-			closed[queue] = lib.why_closed(queue, given[queue] or 0)
-		end
-		if queue and closed[queue] then
-			passed = passed + 1
-			lib.arm(jid, queue, opens or now, closed[queue] == 'paused')
-		else
-			if opens then
-				lib.arm(jid, queue, opens)
-				limit.kept = true
-				return returned
-			end
-			try('zrem', wait, jid)
-			if queue and lib.unpark(jid, queue, score) then
-				limit.started, limit.room = limit.started + 1, limit.room - 1
-				returned, given[queue] = returned + 1, (given[queue] or 0) + 1
-			end
+		try('zrem', wait, jid)
+		if queue and lib.unpark(jid, queue, score) then
+			limit.started, limit.room = limit.started + 1, limit.room - 1
+			returned, given[queue] = returned + 1, (given[queue] or 0) + 1
 		end
 	end
-	return returned
+end
+return returned
 end
 elseif name == 'score_in_work' then
 function lib.score_in_work(jid, queue, job)
-	local limit = lib.parked_by(job.state, job.time, job['x:parked'])
-	return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
+local limit = lib.parked_by(job.state, job.time, job['x:parked'])
+return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 end
 elseif name == 'settle_limits' then
 function lib.settle_limits()
-	local kept = false
-	lib.write_slots()
-	for _, limit in ipairs(var.met_limits or var.none) do
-		if limit.rate > 0 then
-			lib.note_starts(limit, limit.noted)
-		end
-		if limit.passed then
-			try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-		end
-		if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
-			lib.return_parked(limit)
-		end
-		kept = kept or limit.kept
+local kept = false
+lib.write_slots()
+for _, limit in ipairs(var.met_limits or var.none) do
+	if limit.rate > 0 then
+		lib.note_starts(limit, limit.noted)
 	end
-	var.met_limits = nil
-	return kept
+	if limit.passed then
+		try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+	end
+	if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
+		lib.return_parked(limit)
+	end
+	kept = kept or limit.kept
+end
+var.met_limits = nil
+return kept
 end
 elseif name == 'split_options' then
 function lib.split_options(text)
-	local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-	local ok, values = pcall(cjson.decode, body or '')
-	if ok and type(values) == 'table' then
-		return letters, values
-	end
-	return '', {}
+local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+local ok, values = pcall(cjson.decode, body or '')
+if ok and type(values) == 'table' then
+	return letters, values
+end
+return '', {}
 end
 elseif name == 'string_or_nil' then
 function lib.string_or_nil(value)
-	return type(value) == 'string' and value or nil
+return type(value) == 'string' and value or nil
 end
 elseif name == 'take_weighted' then
 function lib.take_weighted(ask, out)
-	local urn = lib.new_urn(ask)
-	while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.budget.drops > 0 and not ask.left do
-		local deal = {wanted = lib.still_wanted(ask, #out), most = 60 - urn.giving, queues = {}, shares = {}}
-		lib.deal_owed(ask, urn, deal)
-		lib.deal_drawn(ask, urn, deal)
-		lib.take_drawn(ask, urn, deal, out)
-		if #ask.owed > 0 then
-			ask.limit = ask.count
-		end
-		ask.left = ask.left or urn.giving >= 60
+local urn = lib.new_urn(ask)
+while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.budget.drops > 0 and not ask.left do
+	local deal = {wanted = lib.still_wanted(ask, #out), most = 60 - urn.giving, queues = {}, shares = {}}
+	lib.deal_owed(ask, urn, deal)
+	lib.deal_drawn(ask, urn, deal)
+	lib.take_drawn(ask, urn, deal, out)
+	if #ask.owed > 0 then
+		ask.limit = ask.count
 	end
+	ask.left = ask.left or urn.giving >= 60
+end
 end
 elseif name == 'tally_expired' then
 function lib.tally_expired(queue)
-	local day = lib.day_of(now)
-	local key = lib.own_stats_key(day, queue)
-	if try('hincrby', key, 'expired', 1) == 1 then
-		lib.expire_stats(key, day)
-	end
+local day = lib.day_of(now)
+local key = lib.own_stats_key(day, queue)
+if try('hincrby', key, 'expired', 1) == 1 then
+	lib.expire_stats(key, day)
+end
 end
 elseif name == 'tally_failure' then
 function lib.tally_failure(queue)
-	lib.tally(lib.day_of(now), queue, 'failures', 1)
-	lib.tally(lib.day_of(now), queue, 'failed', 1)
+lib.tally(lib.day_of(now), queue, 'failures', 1)
+lib.tally(lib.day_of(now), queue, 'failed', 1)
 end
 elseif name == 'unrelayed_key' then
 function lib.unrelayed_key()
-	return prefix .. 'x:unrelayed'
+return prefix .. 'x:unrelayed'
 end
 elseif name == 'unusual_entry' then
 function lib.unusual_entry(text)
-	local item = lib.list_of(text)
-	local object = item[3]
-	if type(object) ~= 'table' then
-		object = {data = object}
-	end
-	object.when = item[1]
-	object.what = item[2]
-	local ok, encoded = pcall(cjson.encode, object)
-	return ok and encoded or '{}'
+local item = lib.list_of(text)
+local object = item[3]
+if type(object) ~= 'table' then
+	object = {data = object}
+end
+object.when = item[1]
+object.what = item[2]
+local ok, encoded = pcall(cjson.encode, object)
+return ok and encoded or '{}'
 end
 elseif name == 'wake_for_slot' then
 function lib.wake_for_slot(queue)
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		lib.wake(queue)
-	end
+if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+	lib.wake(queue)
+end
 end
 elseif name == 'write_options' then
 function lib.write_options(key, old, given)
-	local text = lib.merge_options(old, given)
-	if text == '' then
-		call('hdel', key, 'x:o')
-	elseif text then
-		call('hset', key, 'x:o', text)
-	end
+local text = lib.merge_options(old, given)
+if text == '' then
+	call('hdel', key, 'x:o')
+elseif text then
+	call('hset', key, 'x:o', text)
+end
 end
 elseif name == 'write_summary' then
 function lib.write_summary(key, total, mean, vk, asked, values)
-	local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-	for i = 4, #asked do
-		update[2 * i - 1] = asked[i]
-		update[2 * i] = string.format('%d', lib.finite(values[i], 0) + asked[asked[i]])
-	end
-	try('hset', key, unpack(update))
+local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+for i = 4, #asked do
+	update[2 * i - 1] = asked[i]
+	update[2 * i] = string.format('%d', lib.finite(values[i], 0) + asked[asked[i]])
+end
+try('hset', key, unpack(update))
 end
 end
 else
 if length < 15 then
 if name == 'append_waiting' then
 function lib.append_waiting(name, others, seen)
-	if string.byte(name) ~= 1 then
-		others[#others + 1] = name
-		return
+if string.byte(name) ~= 1 then
+	others[#others + 1] = name
+	return
+end
+for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
+	if not seen[member] then
+		seen[member] = true
+		others[#others + 1] = member
 	end
-	for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
-		if not seen[member] then
-			seen[member] = true
-			others[#others + 1] = member
-		end
-	end
+end
 end
 elseif name == 'count_existing' then
 function lib.count_existing(keys)
-	local count = 0
-	for from = 1, #keys, 1000 do
-		count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-	end
-	return count
+local count = 0
+for from = 1, #keys, 1000 do
+	count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+end
+return count
 end
 elseif name == 'forget_failure' then
 function lib.forget_failure(jid, queue, failure)
-	local details = lib.list_of(failure)
-	lib.leave_group(jid, details)
-	lib.uncount_failure(queue, details)
-	lib.unfile_failures({jid})
+local details = lib.list_of(failure)
+lib.leave_group(jid, details)
+lib.uncount_failure(queue, details)
+lib.unfile_failures({jid})
 end
 elseif name == 'group_by_queue' then
 function lib.group_by_queue(items)
-	local groups, found = {}, {}
-	for i = 1, #items do
-		local item = items[i]
-		local group = found[item.queue]
-		if not group then
-			group = {}
-			found[item.queue], groups[#groups + 1] = group, group
-		end
-		group[#group + 1] = item
+local groups, found = {}, {}
+for i = 1, #items do
+	local item = items[i]
+	local group = found[item.queue]
+	if not group then
+		group = {}
+		found[item.queue], groups[#groups + 1] = group, group
 	end
-	return groups
+	group[#group + 1] = item
+end
+return groups
 end
 elseif name == 'kept_lock_time' then
 function lib.kept_lock_time(seconds)
-	return seconds > 0 and seconds or 60
+return seconds > 0 and seconds or 60
 end
 elseif name == 'leave_together' then
 function lib.leave_together(jids)
-	lib.leave_later(jids)
-	for group, its in pairs(var.places) do
-		local key, count, last = prefix .. 'f:' .. group, 0, 0
-		for i = 1, #jids do
-			local place = its[jids[i]]
-			if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
-				count, last = count + 1, math.max(last, place)
-			elseif place then
-				try('lrem', key, 1, jids[i])
-			end
-		end
-		if count > 0 then
-			try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
+lib.leave_later(jids)
+for group, its in pairs(var.places) do
+	local key, count, last = prefix .. 'f:' .. group, 0, 0
+	for i = 1, #jids do
+		local place = its[jids[i]]
+		if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
+			count, last = count + 1, math.max(last, place)
+		elseif place then
+			try('lrem', key, 1, jids[i])
 		end
 	end
+	if count > 0 then
+		try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
+	end
+end
 end
 elseif name == 'lost_with_room' then
 function lib.lost_with_room(queue, wanted)
-	local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-	local bytes = var.budget.taken
-	for i = 1, #jids do
-		local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
-		bytes = bytes + size
-		if bytes > var.budget.bytes and bytes > size then
-			return i - 1
-		end
+local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+local bytes = var.budget.taken
+for i = 1, #jids do
+	local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
+	bytes = bytes + size
+	if bytes > var.budget.bytes and bytes > size then
+		return i - 1
 	end
-	return wanted
+end
+return wanted
 end
 elseif name == 'mark_exhausted' then
 function lib.mark_exhausted(jid, queue, group, failure, cap)
-	lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
-	call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-	lib.tally_failure(queue)
-	lib.publish_tracked('failed', jid)
+lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
+call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+lib.tally_failure(queue)
+lib.publish_tracked('failed', jid)
 end
 elseif name == 'move_scheduled' then
 function lib.move_scheduled(queue, limit)
-	local scheduled = lib.queue_key(queue, 'scheduled')
-	local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-	local work, turns = {}, {}
-	for n, jid in ipairs(due) do
-		local priority, stored = lib.priority_of(jid)
-		if priority then
-			call('hset', lib.job_key(jid), 'state', 'waiting')
-			work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
-			work[#work + 1] = jid
-		end
+local scheduled = lib.queue_key(queue, 'scheduled')
+local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+local work, turns = {}, {}
+for n, jid in ipairs(due) do
+	local priority, stored = lib.priority_of(jid)
+	if priority then
+		call('hset', lib.job_key(jid), 'state', 'waiting')
+		work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
+		work[#work + 1] = jid
 	end
-	lib.each_slice(call, 'zrem', scheduled, due)
-	lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+end
+lib.each_slice(call, 'zrem', scheduled, due)
+lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
 end
 elseif name == 'options_member' then
 function lib.options_member(text)
-	local letters = lib.split_options(text)
-	if letters == '' then
-		return ''
-	end
-	return ',"x":' .. string.match(text, '|(.*)$')
+local letters = lib.split_options(text)
+if letters == '' then
+	return ''
+end
+return ',"x":' .. string.match(text, '|(.*)$')
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
-	local letters, values = lib.split_options(text)
-	if letters == '' then
-		lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+local letters, values = lib.split_options(text)
+if letters == '' then
+	lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+end
+local given = type(values.a) == 'string' and values.a or ''
+values.a = nil
+for letter in string.gmatch(letters, '[stkK]') do
+	local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+	if seconds and is_time and string.find(given, letter, 1, true) then
+		seconds = lib.left_until(area, letter, seconds)
 	end
-	local given = type(values.a) == 'string' and values.a or ''
-	values.a = nil
-	for letter in string.gmatch(letters, '[stkK]') do
-		local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
-		if seconds and is_time and string.find(given, letter, 1, true) then
-			seconds = lib.left_until(area, letter, seconds)
-		end
-		local least = letter == 'K' and -1 or 0
-		if not seconds or seconds < least or seconds == 0 and is_time then
-			lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
-		elseif is_time and seconds <= delay then
-			lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
-		end
-		values[letter] = is_time and now + seconds or seconds
-		values.put = is_time and math.floor(now) or values.put
+	local least = letter == 'K' and -1 or 0
+	if not seconds or seconds < least or seconds == 0 and is_time then
+		lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+	elseif is_time and seconds <= delay then
+		lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
 	end
-	return lib.join_options(letters, values)
+	values[letter] = is_time and now + seconds or seconds
+	values.put = is_time and math.floor(now) or values.put
+end
+return lib.join_options(letters, values)
 end
 elseif name == 'read_scheduled' then
 function lib.read_scheduled(jids)
-	local jobs, ready = {}, 0
-	for i = 1, #jids do
-		local jid = jids[i]
-		local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'priority', 'x:o', 'x:parked', 'time'})
-		local state, queue = job.state, job.queue
-		if not state or not queue then
-			lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-		elseif state == 'waiting' then
-			ready = ready + 1
-		elseif state ~= 'scheduled' then
-			lib.leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-		else
-			jobs[#jobs + 1] = {jid = jid, queue = queue, priority = job.priority, stored = job['x:o'], parked = lib.parked_by(state, job.time, job['x:parked'])}
-		end
+local jobs, ready = {}, 0
+for i = 1, #jids do
+	local jid = jids[i]
+	local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'priority', 'x:o', 'x:parked', 'time'})
+	local state, queue = job.state, job.queue
+	if not state or not queue then
+		lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+	elseif state == 'waiting' then
+		ready = ready + 1
+	elseif state ~= 'scheduled' then
+		lib.leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+	else
+		jobs[#jobs + 1] = {jid = jid, queue = queue, priority = job.priority, stored = job['x:o'], parked = lib.parked_by(state, job.time, job['x:parked'])}
 	end
-	return jobs, ready
+end
+return jobs, ready
 end
 elseif name == 'refuse_circles' then
 function lib.refuse_circles(items)
-	local changes
-	for _, item in ipairs(items) do
-		if item.old and item.checked and item.others[1] then
-			changes = changes or lib.changes_of(items)
-			local problem = lib.circle_of(item.jid, item.others, changes)
-			if problem then
-				lib.raise('Put', problem)
-			end
+local changes
+for _, item in ipairs(items) do
+	if item.old and item.checked and item.others[1] then
+		changes = changes or lib.changes_of(items)
+		local problem = lib.circle_of(item.jid, item.others, changes)
+		if problem then
+			lib.raise('Put', problem)
 		end
 	end
+end
 end
 elseif name == 'reject_missing' then
 function lib.reject_missing(area, name)
-	lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 end
 elseif name == 'relations_json' then
 function lib.relations_json(jid)
-	local dependents = lib.job_key(jid) .. '-dependents'
-	local dependencies = lib.job_key(jid) .. '-dependencies'
-	if call('exists', dependents, dependencies) > 0 then
-		return lib.sets_json(jid)
-	end
-	return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+local dependents = lib.job_key(jid) .. '-dependents'
+local dependencies = lib.job_key(jid) .. '-dependencies'
+if call('exists', dependents, dependencies) > 0 then
+	return lib.sets_json(jid)
+end
+return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 end
 elseif name == 'release_claims' then
 function lib.release_claims(items)
-	local claims, keys, jids, gone = {}, {}, {}, {}
-	for i = 1, #items do
-		local jid, stored = items[i].jid, items[i].stored
-		local claim = lib.claim_of(stored)
-		if claim and claim.a then
-			lib.release_claim(jid, stored, 'complete')
-		elseif claim and claim.m ~= 'for' then
-			local n = #keys + 1
-			claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
-		end
+local claims, keys, jids, gone = {}, {}, {}, {}
+for i = 1, #items do
+	local jid, stored = items[i].jid, items[i].stored
+	local claim = lib.claim_of(stored)
+	if claim and claim.a then
+		lib.release_claim(jid, stored, 'complete')
+	elseif claim and claim.m ~= 'for' then
+		local n = #keys + 1
+		claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
 	end
-	local held = #keys > 0 and try('mget', unpack(keys))
-	for n = 1, #keys do
-		if held[n] == '0 ' .. jids[n] then
-			local at = #gone
-			gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
-		end
+end
+local held = #keys > 0 and try('mget', unpack(keys))
+for n = 1, #keys do
+	if held[n] == '0 ' .. jids[n] then
+		local at = #gone
+		gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
 	end
-	lib.each_slice(call, 'del', prefix .. 'x:none', gone)
+end
+lib.each_slice(call, 'del', prefix .. 'x:none', gone)
 end
 elseif name == 'settle_failure' then
 function lib.settle_failure(jid, group, stored, keep)
-	if stored then
-		lib.job_ended(jid, stored, 'failed')
-	end
-	if keep then
-		lib.file_failure(jid, group, keep, stored)
-	end
+if stored then
+	lib.job_ended(jid, stored, 'failed')
+end
+if keep then
+	lib.file_failure(jid, group, keep, stored)
+end
 end
 elseif name == 'tell_all_apart' then
 function lib.tell_all_apart(ask, asked)
-	if #asked == 0 then
-		return
-	end
-	local parts, work = {}, {}
-	for n = 1, #asked do
-		local key, at = lib.queue_key(ask.queues[asked[n]], ''), 4 * n - 4
-		parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
-		parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
-		work[n] = parts[at + 1]
-	end
-	local n = call('exists', unpack(parts))
-	if #asked == 1 or n < #asked or call('exists', unpack(work)) < #asked then
-		return lib.tell_apart(ask.known, asked, parts, 1, #asked, n)
-	end
-	for at = 1, #asked do
-		ask.known.empty[asked[at]] = false
-	end
+if #asked == 0 then
+	return
+end
+local parts, work = {}, {}
+for n = 1, #asked do
+	local key, at = lib.queue_key(ask.queues[asked[n]], ''), 4 * n - 4
+	parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+	parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+	work[n] = parts[at + 1]
+end
+local n = call('exists', unpack(parts))
+if #asked == 1 or n < #asked or call('exists', unpack(work)) < #asked then
+	return lib.tell_apart(ask.known, asked, parts, 1, #asked, n)
+end
+for at = 1, #asked do
+	ask.known.empty[asked[at]] = false
+end
 end
 elseif name == 'wake_for_limit' then
 function lib.wake_for_limit(option)
-	local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-	if queue then
-		lib.wake(queue)
-	end
+local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+if queue then
+	lib.wake(queue)
+end
 end
 elseif name == 'without_letter' then
 function lib.without_letter(text, letter)
-	local letters, body = string.match(text, '^(%a+)(|.*)$')
-	if not letters then
-		return ''
-	end
-	letters = string.gsub(letters, letter, '')
-	return letters == '' and '' or letters .. body
+local letters, body = string.match(text, '^(%a+)(|.*)$')
+if not letters then
+	return ''
+end
+letters = string.gsub(letters, letter, '')
+return letters == '' and '' or letters .. body
 end
 end
 else
 if name == 'allowed_by_rate' then
 function lib.allowed_by_rate(queue, settings, wanted)
-	local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
-	if not limit then
-		return wanted
-	end
-	settings.rate = limit
-	while limit.started < wanted and not lib.rate_opens(limit) do
-		limit.started = limit.started + 1
-	end
-	return limit.started
+local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
+if not limit then
+	return wanted
+end
+settings.rate = limit
+while limit.started < wanted and not lib.rate_opens(limit) do
+	limit.started = limit.started + 1
+end
+return limit.started
 end
 elseif name == 'attempts_member' then
 function lib.attempts_member(text)
-	return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
 end
 elseif name == 'cancel_together' then
 function lib.cancel_together(jids)
-	local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
-	local some = lib.within_reach(order, 100)
-	local jobs, canceled = lib.read_first(some), 0
-	lib.must_publish()
-	if #jobs == 0 then
-		lib.unlink_some(order[1])
-	end
-	lib.leave_together({unpack(order, 1, #jobs)})
-	for i = 1, #jobs do
-		lib.cancel_job(order[i], jobs[i])
-		canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
-	end
-	return canceled, {unpack(order, #jobs + 1)}
+local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
+local some = lib.within_reach(order, 100)
+local jobs, canceled = lib.read_first(some), 0
+lib.must_publish()
+if #jobs == 0 then
+	lib.unlink_some(order[1])
+end
+lib.leave_together({unpack(order, 1, #jobs)})
+for i = 1, #jobs do
+	lib.cancel_job(order[i], jobs[i])
+	canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
+end
+return canceled, {unpack(order, #jobs + 1)}
 end
 elseif name == 'delete_complete' then
 function lib.delete_complete(jid, tags, stored)
-	try('zrem', prefix .. 'completed', jid)
-	lib.delete_record(jid, tags)
-	if stored and lib.has_lifetime(stored) then
-		lib.note_life(jid)
-	end
+try('zrem', prefix .. 'completed', jid)
+lib.delete_record(jid, tags)
+if stored and lib.has_lifetime(stored) then
+	lib.note_life(jid)
+end
 end
 elseif name == 'dependents_from' then
 function lib.dependents_from(jid, cursor)
-	local key = lib.job_key(jid) .. '-dependents'
-	local all = cursor == '0' and try('srandmember', key, var.budget.tells + 1)
-	if all and #all <= var.budget.tells then
-		return all, '0'
-	end
-	local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
-	return page[2] or var.none, page[1] or '0'
+local key = lib.job_key(jid) .. '-dependents'
+local all = cursor == '0' and try('srandmember', key, var.budget.tells + 1)
+if all and #all <= var.budget.tells then
+	return all, '0'
+end
+local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
+return page[2] or var.none, page[1] or '0'
 end
 elseif name == 'failure_summary' then
 function lib.failure_summary(text)
-	local failure = lib.list_of(text)
-	if type(failure.group) ~= 'string' then
-		return nil
-	end
-	local message = type(failure.message) == 'string' and failure.message or ''
-	return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
+local failure = lib.list_of(text)
+if type(failure.group) ~= 'string' then
+	return nil
+end
+local message = type(failure.message) == 'string' and failure.message or ''
+return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
 end
 elseif name == 'follow_priority' then
 function lib.follow_priority(jid, job, score)
-	if job['x:parked'] then
-		lib.move_parked(jid, job['x:parked'], score)
-	elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
-		lib.leave_turns(job.queue, job.priority)
-	end
+if job['x:parked'] then
+	lib.move_parked(jid, job['x:parked'], score)
+elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
+	lib.leave_turns(job.queue, job.priority)
+end
 end
 elseif name == 'leave_all_turns' then
 function lib.leave_all_turns(queue, jobs, count)
-	local left = {}
-	for i = 1, count do
-		local job = jobs[i]
-		local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
-		if priority and not left[priority] then
-			left[priority] = true
-			lib.leave_turns(queue, priority)
-		end
+local left = {}
+for i = 1, count do
+	local job = jobs[i]
+	local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
+	if priority and not left[priority] then
+		left[priority] = true
+		lib.leave_turns(queue, priority)
 	end
+end
 end
 elseif name == 'progress_member' then
 function lib.progress_member(jid, stored)
-	local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
-	local shown = type(text) == 'string' and lib.progress_json(text)
-	return shown and ',"progress":' .. shown or ''
+local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
+local shown = type(text) == 'string' and lib.progress_json(text)
+return shown and ',"progress":' .. shown or ''
 end
 elseif name == 'publish_advance' then
 function lib.publish_advance(item, woken)
-	if woken or not classic then
-		lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-	else
-		lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
-	end
+if woken or not classic then
+	lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+else
+	lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
+end
 end
 elseif name == 'publish_tracked' then
 function lib.publish_tracked(channel, jid)
-	if lib.is_tracked(jid) then
-		lib.publish(channel, jid)
-	end
+if lib.is_tracked(jid) then
+	lib.publish(channel, jid)
+end
 end
 elseif name == 'read_all_failed' then
 function lib.read_all_failed(jids)
-	local jobs = {}
-	for i = #jids, 1, -1 do
-		local job = lib.read_failed(jids[i])
-		if not job then
-			lib.leave_out(jids[i], 'not_found', 'no such job')
-		elseif job.state ~= 'failed' then
-			lib.leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
-		else
-			jobs[#jobs + 1] = job
-		end
+local jobs = {}
+for i = #jids, 1, -1 do
+	local job = lib.read_failed(jids[i])
+	if not job then
+		lib.leave_out(jids[i], 'not_found', 'no such job')
+	elseif job.state ~= 'failed' then
+		lib.leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
+	else
+		jobs[#jobs + 1] = job
 	end
-	return jobs
+end
+return jobs
 end
 elseif name == 'read_cancelable' then
 function lib.read_cancelable(jid, among, n)
-	local many = try('scard', lib.job_key(jid) .. '-dependencies')
-	if type(many) == 'number' and many > lib.max_unlinked() then
-		return lib.leave_out(jid, 'long', 'it waits for too many others')
-	end
-	local ok, job = pcall(lib.read_job_to_cancel, jid)
-	local dependents = lib.dependents_beyond(try, jid, among, n)
-	if not ok or dependents.err then
-		lib.leave_out(jid, 'server', 'it can not be read')
-	elseif not job.state then
-		lib.leave_out(jid, 'not_found', 'no such job')
-	elseif job.state == 'complete' then
-		lib.leave_out(jid, 'finished', 'the job is complete')
-	else
-		job.dependents = dependents
-		return job
-	end
+local many = try('scard', lib.job_key(jid) .. '-dependencies')
+if type(many) == 'number' and many > lib.max_unlinked() then
+	return lib.leave_out(jid, 'long', 'it waits for too many others')
+end
+local ok, job = pcall(lib.read_job_to_cancel, jid)
+local dependents = lib.dependents_beyond(try, jid, among, n)
+if not ok or dependents.err then
+	lib.leave_out(jid, 'server', 'it can not be read')
+elseif not job.state then
+	lib.leave_out(jid, 'not_found', 'no such job')
+elseif job.state == 'complete' then
+	lib.leave_out(jid, 'finished', 'the job is complete')
+else
+	job.dependents = dependents
+	return job
+end
 end
 elseif name == 'renew_lifetimes' then
 function lib.renew_lifetimes(text)
-	local letters, values = lib.split_options(text)
-	if not lib.has_any(letters, 'st') then
-		return text
-	end
-	values.put = math.floor(now)
-	return lib.join_options(letters, values)
+local letters, values = lib.split_options(text)
+if not lib.has_any(letters, 'st') then
+	return text
+end
+values.put = math.floor(now)
+return lib.join_options(letters, values)
 end
 elseif name == 'reserved_values' then
 function lib.reserved_values(jid, job, _, _, ends, lasts)
-	local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-	local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-	local stored = job[9]
-	if job.own_end then
-		lasts = lib.exact(tonumber(ends) - now)
-	end
-	local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
-	local is_long = is_usual and #data >= 512
-	if is_long then
-		data = ''
-	end
-	if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-		local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts .. (stored and '\001\001\001' .. stored or '')
-		return is_long and {text, job[6]} or text
-	end
-	return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
+local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+local stored = job[9]
+if job.own_end then
+	lasts = lib.exact(tonumber(ends) - now)
+end
+local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+local is_long = is_usual and #data >= 512
+if is_long then
+	data = ''
+end
+if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+	local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts .. (stored and '\001\001\001' .. stored or '')
+	return is_long and {text, job[6]} or text
+end
+return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
 end
 elseif name == 'uncount_failure' then
 function lib.uncount_failure(queue, failure)
-	local at = lib.finite(failure.when)
-	if at and queue then
-		lib.tally(lib.day_of(at), queue, 'failed', -1)
-	end
+local at = lib.finite(failure.when)
+if at and queue then
+	lib.tally(lib.day_of(at), queue, 'failed', -1)
+end
 end
 elseif name == 'unfile_failures' then
 function lib.unfile_failures(jids)
-	lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 end
 end
@@ -6167,230 +6170,230 @@ if length < 18 then
 if length < 17 then
 if name == 'check_dependents' then
 function lib.check_dependents(jid, among, n)
-	local dependents = lib.dependents_beyond(call, jid, among, n)
-	local other = lib.outsider(dependents, among)
-	if other then
-		lib.raise('Cancel', lib.new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'))
-	end
-	return dependents
+local dependents = lib.dependents_beyond(call, jid, among, n)
+local other = lib.outsider(dependents, among)
+if other then
+	lib.raise('Cancel', lib.new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'))
+end
+return dependents
 end
 elseif name == 'check_limit_name' then
 function lib.check_limit_name(area, name)
-	if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
-		lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
-	end
-	return name
+if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
+	lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
+end
+return name
 end
 elseif name == 'dependents_first' then
 function lib.dependents_first(jids, dependents)
-	local order, looked = {}, {}
-	for i = 1, #jids do
-		local path = {not looked[jids[i]] and jids[i] or nil}
-		while path[1] do
-			local jid = path[#path]
-			looked[jid] = (looked[jid] or 0) + 1
-			local other = dependents[jid][looked[jid]]
-			if not other then
-				order[#order + 1], path[#path] = jid, nil
-			elseif not looked[other] then
-				path[#path + 1] = other
-			end
+local order, looked = {}, {}
+for i = 1, #jids do
+	local path = {not looked[jids[i]] and jids[i] or nil}
+	while path[1] do
+		local jid = path[#path]
+		looked[jid] = (looked[jid] or 0) + 1
+		local other = dependents[jid][looked[jid]]
+		if not other then
+			order[#order + 1], path[#path] = jid, nil
+		elseif not looked[other] then
+			path[#path + 1] = other
 		end
 	end
-	return order
+end
+return order
 end
 elseif name == 'drop_empty_group' then
 function lib.drop_empty_group(group)
-	if call('exists', prefix .. 'f:' .. group) == 0 then
-		try('srem', prefix .. 'failures', group)
-	end
+if call('exists', prefix .. 'f:' .. group) == 0 then
+	try('srem', prefix .. 'failures', group)
+end
 end
 elseif name == 'forget_completed' then
 function lib.forget_completed(items)
-	local keys, jids = {}, {}
-	for i = 1, #items do
-		local item = items[i]
-		local key, tags = item.key, try('hget', item.key, 'tags')
-		if tags ~= '[]' then
-			lib.remove_tags(item.jid, lib.names_of(tags), 1)
-		end
-		item.forgotten, jids[i] = true, item.jid
-		keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+local keys, jids = {}, {}
+for i = 1, #items do
+	local item = items[i]
+	local key, tags = item.key, try('hget', item.key, 'tags')
+	if tags ~= '[]' then
+		lib.remove_tags(item.jid, lib.names_of(tags), 1)
 	end
-	lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
-	lib.each_slice(call, 'del', prefix .. 'x:none', keys)
+	item.forgotten, jids[i] = true, item.jid
+	keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+end
+lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
+lib.each_slice(call, 'del', prefix .. 'x:none', keys)
 end
 elseif name == 'fractional_score' then
 function lib.fractional_score(n, priority)
-	local size, apart = lib.finite(priority, 0), 0.000001
-	if size ~= 0 then
-		local _, exponent = math.frexp(size)
-		apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-	end
-	return lib.work_score(now + n * apart, priority)
+local size, apart = lib.finite(priority, 0), 0.000001
+if size ~= 0 then
+	local _, exponent = math.frexp(size)
+	apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
+end
+return lib.work_score(now + n * apart, priority)
 end
 elseif name == 'note_all_started' then
 function lib.note_all_started(jobs, n, locks, common)
-	local ends, score
-	for i = 1, n do
-		local found = common or jobs[i].limits
-		if found and ends ~= locks[2 * i + 1] then
-			ends = locks[2 * i + 1]
-			score = lib.slot_end(tonumber(ends))
-		end
-		for at = 1, found and #found or 0 do
-			local limit = found[at]
-			local held, last = limit.held, #limit.held
-			limit.noted = limit.noted + 1
-			if limit.max > 0 then
-				held[last + 1], held[last + 2] = score, locks[2 * i + 2]
-			end
+local ends, score
+for i = 1, n do
+	local found = common or jobs[i].limits
+	if found and ends ~= locks[2 * i + 1] then
+		ends = locks[2 * i + 1]
+		score = lib.slot_end(tonumber(ends))
+	end
+	for at = 1, found and #found or 0 do
+		local limit = found[at]
+		local held, last = limit.held, #limit.held
+		limit.noted = limit.noted + 1
+		if limit.max > 0 then
+			held[last + 1], held[last + 2] = score, locks[2 * i + 2]
 		end
 	end
+end
 end
 elseif name == 'prune_histograms' then
 function lib.prune_histograms(kind, day, queue)
-	local from = lib.days_kept('histogram-history', 7)
-	local to = math.min(lib.days_kept('stats-history', 30), from + 90)
-	local keys = {}
-	for age = math.max(from, 0) + 1, to do
-		keys[#keys + 1] = lib.stats_key(kind, day - 86400 * age, queue)
+local from = lib.days_kept('histogram-history', 7)
+local to = math.min(lib.days_kept('stats-history', 30), from + 90)
+local keys = {}
+for age = math.max(from, 0) + 1, to do
+	keys[#keys + 1] = lib.stats_key(kind, day - 86400 * age, queue)
+end
+local left = #keys > 0 and lib.count_existing(keys) or 0
+for i = 1, left > 0 and #keys or 0 do
+	local buckets, exists = lib.buckets_of(keys[i])
+	if exists then
+		left = #buckets > 0 and left - 1 or 0
+		lib.each_slice(call, 'hdel', keys[i], buckets)
 	end
-	local left = #keys > 0 and lib.count_existing(keys) or 0
-	for i = 1, left > 0 and #keys or 0 do
-		local buckets, exists = lib.buckets_of(keys[i])
-		if exists then
-			left = #buckets > 0 and left - 1 or 0
-			lib.each_slice(call, 'hdel', keys[i], buckets)
-		end
-		if left == 0 then
-			return
-		end
+	if left == 0 then
+		return
 	end
+end
 end
 elseif name == 'score_by_options' then
 function lib.score_by_options(job, priority)
-	if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
-		return lib.fair_score(job.queue, priority, job['x:o'], {})
-	end
+if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
+	return lib.fair_score(job.queue, priority, job['x:o'], {})
+end
 end
 elseif name == 'stop_all_limited' then
 function lib.stop_all_limited(items)
-	local found, jids, seen = {}, {}, {}
-	for i = 1, #items do
-		local item = items[i]
-		local stored = item.stored
-		if stored and item.anybody then
-			lib.leave_limits(item.jid, stored)
-		elseif stored then
-			local its = seen[stored] or var.none
-			if its == var.none and lib.has_option(stored, 'c') then
-				its = lib.limits_of(stored)
-				seen[stored] = its
-			end
-			for at = 1, #its do
-				local name = its[at]
-				if not jids[name] then
-					jids[name], found[#found + 1] = {}, name
-				end
-				jids[name][#jids[name] + 1] = item.jid
-			end
+local found, jids, seen = {}, {}, {}
+for i = 1, #items do
+	local item = items[i]
+	local stored = item.stored
+	if stored and item.anybody then
+		lib.leave_limits(item.jid, stored)
+	elseif stored then
+		local its = seen[stored] or var.none
+		if its == var.none and lib.has_option(stored, 'c') then
+			its = lib.limits_of(stored)
+			seen[stored] = its
 		end
-	end
-	for i = 1, #found do
-		local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
-		if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-			lib.fill_limit(found[i])
+		for at = 1, #its do
+			local name = its[at]
+			if not jids[name] then
+				jids[name], found[#found + 1] = {}, name
+			end
+			jids[name][#jids[name] + 1] = item.jid
 		end
 	end
 end
+for i = 1, #found do
+	local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
+	if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
+		lib.fill_limit(found[i])
+	end
+end
+end
 elseif name == 'take_round_robin' then
 function lib.take_round_robin(ask, out)
-	local queues, known = ask.queues, ask.known
-	local first, opened, giving = ask.cursor, 0, 0
-	local more = {}
-	repeat
-		local have, ready, wanted = {}, 0, nil
-		for turn = 1, #queues do
-			local i = (first + turn - 1) % #queues + 1
-			if turn > opened then
-				if ready >= lib.still_wanted(ask, #out) then
-					break
-				elseif ready + giving >= 60 then
-					ask.left, wanted = true, ready
-					break
-				end
-				more[i] = 0
-				if string.sub(known.marks, i, i) == known.chosen then
-					local before, lost, others = #out, lib.open_safely(ask, i, lib.still_wanted(ask, #out))
-					more[i] = others + (#lost > 0 and lib.take_lost(ask, i, lost, out) or 0)
-					giving = #out > before and more[i] == 0 and giving + 1 or giving
-				end
-				opened = turn
+local queues, known = ask.queues, ask.known
+local first, opened, giving = ask.cursor, 0, 0
+local more = {}
+repeat
+	local have, ready, wanted = {}, 0, nil
+	for turn = 1, #queues do
+		local i = (first + turn - 1) % #queues + 1
+		if turn > opened then
+			if ready >= lib.still_wanted(ask, #out) then
+				break
+			elseif ready + giving >= 60 then
+				ask.left, wanted = true, ready
+				break
 			end
-			local waiting = more[i] > 0 and lib.finite(try('zcard', lib.queue_key(queues[i], 'work')), 0) or 0
-			have[i] = math.max(0, math.min(more[i], waiting))
-			if have[i] > 0 then
-				ready = ready + 1
+			more[i] = 0
+			if string.sub(known.marks, i, i) == known.chosen then
+				local before, lost, others = #out, lib.open_safely(ask, i, lib.still_wanted(ask, #out))
+				more[i] = others + (#lost > 0 and lib.take_lost(ask, i, lost, out) or 0)
+				giving = #out > before and more[i] == 0 and giving + 1 or giving
 			end
+			opened = turn
 		end
-		local gone = lib.take_turns(ask, have, more, wanted or lib.still_wanted(ask, #out), out)
-	until gone == 0 or var.budget.drops <= 0 or ask.left
+		local waiting = more[i] > 0 and lib.finite(try('zcard', lib.queue_key(queues[i], 'work')), 0) or 0
+		have[i] = math.max(0, math.min(more[i], waiting))
+		if have[i] > 0 then
+			ready = ready + 1
+		end
+	end
+	local gone = lib.take_turns(ask, have, more, wanted or lib.still_wanted(ask, #out), out)
+until gone == 0 or var.budget.drops <= 0 or ask.left
 end
 end
 else
 if name == 'dependents_beyond' then
 function lib.dependents_beyond(run, jid, among, n)
-	local key = lib.job_key(jid) .. '-dependents'
-	local found = run('srandmember', key, 10 + 1)
-	if #found <= 10 or lib.outsider(found, among) then
-		return found
-	end
-	return run('srandmember', key, n + 1)
+local key = lib.job_key(jid) .. '-dependents'
+local found = run('srandmember', key, 10 + 1)
+if #found <= 10 or lib.outsider(found, among) then
+	return found
+end
+return run('srandmember', key, n + 1)
 end
 elseif name == 'dependents_of_all' then
 function lib.dependents_of_all(jids)
-	local among, dependents, count = lib.set_of(jids, 1), {}, 0
-	for i = 1, #jids do
-		dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
-		count = count + #dependents[jids[i]]
-		if count > 20000 then
-			lib.reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
-		end
+local among, dependents, count = lib.set_of(jids, 1), {}, 0
+for i = 1, #jids do
+	dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
+	count = count + #dependents[jids[i]]
+	if count > 20000 then
+		lib.reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
 	end
-	return dependents
+end
+return dependents
 end
 elseif name == 'read_dependencies' then
 function lib.read_dependencies(area, text)
-	return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
+return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
 end
 elseif name == 'recurring_summary' then
 function lib.recurring_summary(jid, score)
-	local klass, queue, priority, tags, retries, interval = unpack(try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval'))
-	return {jid = jid, klass = klass, queue = queue, priority = priority, tags = lib.names_of(tags), retries = retries, interval = interval, due = score, fell_due = lib.finite(score, math.huge) <= now}
+local klass, queue, priority, tags, retries, interval = unpack(try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval'))
+return {jid = jid, klass = klass, queue = queue, priority = priority, tags = lib.names_of(tags), retries = retries, interval = interval, due = score, fell_due = lib.finite(score, math.huge) <= now}
 end
 elseif name == 'release_scheduled' then
 function lib.release_scheduled(jobs)
-	local queue = jobs[1].queue
-	local work, moved, due, turns = {}, {}, {}, {}
-	for i = 1, #jobs do
-		local job = jobs[i]
-		if job.parked then
-			due[#due + 1], due[#due + 2] = stamp, job.jid
-		else
-			work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
-			work[#work + 1] = job.jid
-			moved[#moved + 1] = job.jid
-		end
+local queue = jobs[1].queue
+local work, moved, due, turns = {}, {}, {}, {}
+for i = 1, #jobs do
+	local job = jobs[i]
+	if job.parked then
+		due[#due + 1], due[#due + 2] = stamp, job.jid
+	else
+		work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
+		work[#work + 1] = job.jid
+		moved[#moved + 1] = job.jid
 	end
-	lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
-	lib.each_slice(call, 'zadd', lib.queue_key(queue, 'scheduled'), due)
-	lib.each_slice(call, 'zrem', lib.queue_key(queue, 'scheduled'), moved)
-	for i = 1, #moved do
-		call('hset', lib.job_key(moved[i]), 'state', 'waiting')
-	end
-	lib.note_filled(queue)
-	lib.wake(queue)
+end
+lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+lib.each_slice(call, 'zadd', lib.queue_key(queue, 'scheduled'), due)
+lib.each_slice(call, 'zrem', lib.queue_key(queue, 'scheduled'), moved)
+for i = 1, #moved do
+	call('hset', lib.job_key(moved[i]), 'state', 'waiting')
+end
+lib.note_filled(queue)
+lib.wake(queue)
 end
 end
 end
@@ -6398,99 +6401,99 @@ else
 if length < 20 then
 if name == 'check_dependencies' then
 function lib.check_dependencies(area, list, first)
-	for i = first, #list do
-		if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
-			lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
-		end
+for i = first, #list do
+	if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
+		lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
 	end
-	return list
+end
+return list
 end
 elseif name == 'children_with_room' then
 function lib.children_with_room(queue, wanted, bytes)
-	local largest = 1
-	local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
-	for i = 1, #due do
-		largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
-	end
-	return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+local largest = 1
+local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
+for i = 1, #due do
+	largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
+end
+return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 end
 elseif name == 'put_from_arguments' then
 function lib.put_from_arguments(at)
-	local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-	local puts = lib.new_puts(ARGV[at], false)
-	puts.from, puts.to = at + 6, #ARGV
-	local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
-	puts.items[1], puts.groups[1] = item, puts.items
-	local left = lib.put(puts)
-	if left and left[1] then
-		return {left[1][2], left[1][3]}
-	end
-	return item.jid
+local queue = lib.named('Queue', 'queue', ARGV[at + 1])
+local puts = lib.new_puts(ARGV[at], false)
+puts.from, puts.to = at + 6, #ARGV
+local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+puts.items[1], puts.groups[1] = item, puts.items
+local left = lib.put(puts)
+if left and left[1] then
+	return {left[1][2], left[1][3]}
+end
+return item.jid
 end
 elseif name == 'read_job_to_cancel' then
 function lib.read_job_to_cancel(jid, most)
-	local key = lib.job_key(jid)
-	local job = lib.named_fields(call, key, {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority'})
-	key = key .. '-dependencies'
-	job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-	return job
+local key = lib.job_key(jid)
+local job = lib.named_fields(call, key, {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority'})
+key = key .. '-dependencies'
+job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+return job
 end
 elseif name == 'read_lost_settings' then
 function lib.read_lost_settings(cap)
-	local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay', 'backoff-factor'))
-	return {cap = cap, grace = lib.finite(grace, 10), keep_failed = lib.retention(seconds, count), initial_delay = initial_delay, factor = factor}
+local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay', 'backoff-factor'))
+return {cap = cap, grace = lib.finite(grace, 10), keep_failed = lib.retention(seconds, count), initial_delay = initial_delay, factor = factor}
 end
 elseif name == 'release_dependents' then
 function lib.release_dependents(jid)
-	local dependents = lib.job_key(jid) .. '-dependents'
-	local count = try('scard', dependents)
-	if count == 0 or type(count) == 'table' or count > var.budget.releases and lib.leave_rest(jid, dependents) then
-		return
-	end
-	local others = call('smembers', dependents)
-	var.budget.releases = var.budget.releases - #others
-	call('del', dependents)
-	lib.release_some(jid, others, dependents)
+local dependents = lib.job_key(jid) .. '-dependents'
+local count = try('scard', dependents)
+if count == 0 or type(count) == 'table' or count > var.budget.releases and lib.leave_rest(jid, dependents) then
+	return
+end
+local others = call('smembers', dependents)
+var.budget.releases = var.budget.releases - #others
+call('del', dependents)
+lib.release_some(jid, others, dependents)
 end
 elseif name == 'spare_dependencies' then
 function lib.spare_dependencies(jids, jobs)
-	local changed
-	repeat
-		changed = false
-		for i = 1, #jids do
-			local job = jobs[jids[i]]
-			local other = job and lib.outsider(job.dependents, jobs)
-			if other then
-				jobs[jids[i]], changed = nil, true
-				lib.leave_out(jids[i], 'has_dependents', other .. ' depends on it')
-			end
+local changed
+repeat
+	changed = false
+	for i = 1, #jids do
+		local job = jobs[jids[i]]
+		local other = job and lib.outsider(job.dependents, jobs)
+		if other then
+			jobs[jids[i]], changed = nil, true
+			lib.leave_out(jids[i], 'has_dependents', other .. ' depends on it')
 		end
-	until not changed
+	end
+until not changed
 end
 end
 else
 if length < 21 then
 if name == 'publish_each_tracked' then
 function lib.publish_each_tracked(channel, jids)
-	local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-	for i = 1, #scores do
-		if scores[i] then
-			lib.publish(channel, jids[i])
-		end
+local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+for i = 1, #scores do
+	if scores[i] then
+		lib.publish(channel, jids[i])
 	end
+end
 end
 end
 else
 if name == 'change_recurring_tags' then
 function lib.change_recurring_tags(area, change)
-	local key = lib.recur_key(lib.required('Recurring', 'jid', ARGV[3]))
-	local tags = call('hget', key, 'tags')
-	if not tags then
-		lib.raise(area, lib.no_job(ARGV[3]))
-	end
-	local text = lib.array(change(lib.names_of(tags), ARGV, 4))
-	call('hset', key, 'tags', text)
-	return text
+local key = lib.recur_key(lib.required('Recurring', 'jid', ARGV[3]))
+local tags = call('hget', key, 'tags')
+if not tags then
+	lib.raise(area, lib.no_job(ARGV[3]))
+end
+local text = lib.array(change(lib.names_of(tags), ARGV, 4))
+call('hset', key, 'tags', text)
+return text
 end
 end
 end
@@ -6505,288 +6508,184 @@ end
 
 if command == 'retry' then
 local function number(area, name, text)
-	local n = tonumber(text)
-	if not n or n - n ~= 0 then
-		cold(stamp, now).reject_number(area, name, text)
-	end
-	return n
+local n = tonumber(text)
+if not n or n - n ~= 0 then
+	cold(stamp, now).reject_number(area, name, text)
+end
+return n
 end
 local function required(area, name, text)
-	if not text then
-		cold(stamp, now).reject_missing(area, name)
-	end
-	return text
+if not text then
+	cold(stamp, now).reject_missing(area, name)
+end
+return text
 end
 local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 if ARGV[9] == 'here' then
-	item.here = true
-	item.since = ARGV[10] ~= '' and ARGV[10] or nil
-	if item.group == '' then
-		item.group = nil
-	end
-	if ARGV[11] then
-		item.data = ARGV[11]
-		local text = item.data
-		local ok, value, problem = pcall(cjson.decode, text)
-		if not ok or problem then
-			cold(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-		end
-	end
-	if ARGV[12] then
-		item.result = ARGV[12]
-		local text = item.result
-		local ok, value, problem = pcall(cjson.decode, text)
-		if not ok or problem then
-			cold(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-		end
+item.here = true
+item.since = ARGV[10] ~= '' and ARGV[10] or nil
+if item.group == '' then
+	item.group = nil
+end
+if ARGV[11] then
+	item.data = ARGV[11]
+	local text = item.data
+	local ok, value, problem = pcall(cjson.decode, text)
+	if not ok or problem then
+		cold(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 	end
 end
+if ARGV[12] then
+	item.result = ARGV[12]
+	local text = item.result
+	local ok, value, problem = pcall(cjson.decode, text)
+	if not ok or problem then
+		cold(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+	end
+end
+end
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 local problem
 local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 local function not_owned(area, jid, job, worker, since)
-	local owner = job[1]
-	if job[2] ~= 'running' then
-		return cold(stamp, now).not_running(area, jid, job[2])
-	elseif owner ~= worker or since and since ~= job[3] then
-		return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
-	end
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
 end
 var = var or {}
 repeat
-	local worker = required('Retry', 'worker', ARGV[5])
-	local problem3
-	repeat
-		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-		local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
-		if problem2 then
-			problem3 = problem2
-			break
-		end
-		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-		if not queue then
-			problem3 = cold(stamp, now).no_queue(item.jid)
-			break
-		elseif item.here and item.queue ~= queue then
-			problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
-			break
-		end
-		item.key, item.current, item.priority = key, queue, priority
-		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
-		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-		if item.result then
-			item.ended = cold(stamp, now).result_field('failed', time, item.result)
-		end
-	until true
-	if problem3 then
-		problem = problem3
+local worker = required('Retry', 'worker', ARGV[5])
+local problem3
+repeat
+	local key = prefix .. 'j:' .. item.jid
+	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+	local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
+	if problem2 then
+		problem3 = problem2
 		break
 	end
-	local queue, group, message = item.queue, item.group, item.message
-	item.remaining = item.remaining - 1
-	local failure
-	if group and message then
-		failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-	end
-	if item.remaining < 0 then
-		problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
+	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+	if not queue then
+		problem3 = cold(stamp, now).no_queue(item.jid)
+		break
+	elseif item.here and item.queue ~= queue then
+		problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
 		break
 	end
-	local state
-	repeat
-		local score = finite(item.priority, 0) - now / 10000000000
-		local state2, part = 'waiting', 'work'
-		if item.delay > 0 then
-			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-		end
-		local reply
-		do
-			local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-			local reply2 = try('zadd', key, score2, member)
-			if type(reply2) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply2 = try('zadd', key, score2, member)
-			end
-			reply = reply2
-		end
-		if type(reply) == 'table' then
-			state, problem3 = nil, reply
-			break
-		end
-		state, problem3 = state2
-	until true
-	if problem3 then
-		problem = problem3
-		break
-	end
-	local fields = {'remaining', item.remaining, 'state', state}
-	if failure then
-		fields[5], fields[6] = 'failure', failure
-	end
-	do
-		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-		do
-			local jid, text = item.jid, item.history
-			if text then
-				cold(stamp, now).move_history(jid, text)
-			end
-		end
-		if item.grace then
-			call('hdel', item.key, 'grace')
-		end
-		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
-		end
-		if item.ended and 'retried' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
-		end
-		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-		end
-		call('hset', item.key, unpack(fields))
-		local queue = item.current
-		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-			cold(stamp, now).wake(queue)
-		end
-	end
-	if queue ~= item.current then
-		cold(stamp, now).know_unlisted(queue)
-		var.has_filled = true
-		if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-			call('expire', prefix .. 'x:filled', 1)
-		end
-	end
-	cold(stamp, now).wake_for(queue, item.delay)
-	if item.stored then
-		cold(stamp, now).stop_limited(item.jid, item.stored)
+	item.key, item.current, item.priority = key, queue, priority
+	item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+	if item.result then
+		item.ended = cold(stamp, now).result_field('failed', time, item.result)
 	end
 until true
+if problem3 then
+	problem = problem3
+	break
+end
+local queue, group, message = item.queue, item.group, item.message
+item.remaining = item.remaining - 1
+local failure
+if group and message then
+	failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+end
+if item.remaining < 0 then
+	problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
+	break
+end
+local state
+repeat
+	local score = finite(item.priority, 0) - now / 10000000000
+	local state2, part = 'waiting', 'work'
+	if item.delay > 0 then
+		state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+	end
+	local reply
+	do
+		local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+		local reply2 = try('zadd', key, score2, member)
+		if type(reply2) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply2 = try('zadd', key, score2, member)
+		end
+		reply = reply2
+	end
+	if type(reply) == 'table' then
+		state, problem3 = nil, reply
+		break
+	end
+	state, problem3 = state2
+until true
+if problem3 then
+	problem = problem3
+	break
+end
+local fields = {'remaining', item.remaining, 'state', state}
+if failure then
+	fields[5], fields[6] = 'failure', failure
+end
+do
+	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+	do
+		local jid, text = item.jid, item.history
+		if text then
+			cold(stamp, now).move_history(jid, text)
+		end
+	end
+	if item.grace then
+		call('hdel', item.key, 'grace')
+	end
+	if item.data ~= '' then
+		fields[#fields + 1] = 'data'
+		fields[#fields + 1] = item.data
+	end
+	if item.ended and 'retried' == 'failed' then
+		fields[#fields + 1] = 'x:result'
+		fields[#fields + 1] = item.ended
+	end
+	if item.began then
+		fields[#fields + 1] = 'x:attempts'
+		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+	end
+	call('hset', item.key, unpack(fields))
+	local queue = item.current
+	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+		cold(stamp, now).wake(queue)
+	end
+end
+if queue ~= item.current then
+	cold(stamp, now).know_unlisted(queue)
+	var.has_filled = true
+	if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+		call('expire', prefix .. 'x:filled', 1)
+	end
+end
+cold(stamp, now).wake_for(queue, item.delay)
+if item.stored then
+	cold(stamp, now).stop_limited(item.jid, item.stored)
+end
+until true
 if problem then
-	cold(stamp, now).raise('Retry', problem)
+cold(stamp, now).raise('Retry', problem)
 end
 return item.remaining
 elseif command == 'reserve' then
 local reply
-local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
-local function reserved_values(jid, job, _, _, ends, lasts)
-	local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-	local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-	local stored = job[9]
-	if job.own_end then
-		lasts = string.format('%.17g', tonumber(ends) - now)
-	end
-	local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
-	local is_long = is_usual and #data >= 512
-	if is_long then
-		data = ''
-	end
-	if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-		local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts .. (stored and '\001\001\001' .. stored or '')
-		return is_long and {text, job[6]} or text
-	end
-	return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
-end
-local function are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
-	end
-	return true
-end
-local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
-end
-local function observe(kind, queue, durations)
-	local day = now - now % 86400
-	local key, short = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, are_short(durations)
-	local values, asked
-	if short then
-		values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-	else
-		do
-			local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-			for i = 1, #durations do
-				local seconds = durations[i]
-				if seconds >= 0 and seconds < 1 then
-					short = short + 1
-				else
-					local name
-					repeat
-						if seconds < 60 then
-							name = 's' .. math.floor(seconds)
-							break
-						elseif seconds < 3600 then
-							name = 'm' .. math.floor(seconds / 60)
-							break
-						elseif seconds < 86400 then
-							name = 'h' .. math.floor(seconds / 3600)
-							break
-						end
-						name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-					until true
-					if not fields[name] then
-						fields[#fields + 1] = name
-					end
-					fields[name] = (fields[name] or 0) + 1
-				end
-			end
-			if short == 0 then
-				table.remove(fields, 4)
-			end
-			fields.s0 = short
-			asked = fields
-		end
-		values = try('hmget', key, unpack(asked))
-	end
-	local total, mean, vk, within_second = unpack(values, 1, 4)
-	total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
-	local fresh = total == 0
-	if fresh then
-		mean, vk = 0, 0
-	end
-	for i = 1, #durations do
-		local value, before = durations[i], mean
-		total = total + 1
-		mean = mean + (value - mean) / total
-		vk = vk + (value - mean) * (value - before)
-	end
-	if short then
-		try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #durations))
-	else
-		local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
-		local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-		for i = 4, #asked2 do
-			update[2 * i - 1] = asked2[i]
-			update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
-		end
-		try('hset', key, unpack(update))
-	end
-	if fresh then
-		cold(stamp, now).begin_day(kind, day, queue)
-	end
-end
-local function entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function later(seconds)
+local function lapse(poll)
+do
+	local seconds = 3 * math.max(poll, 10)
 	if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
 		local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
 		if #digits == 10 and decimals ~= '.000000' then
@@ -6795,815 +6694,958 @@ local function later(seconds)
 	end
 	return string.format('%.17g', now + seconds)
 end
-local function lock_time(own, general)
-	local seconds = own and tonumber(own)
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = general and tonumber(general)
-	end
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = 60
-	end
-	return seconds
 end
-local function kept_lock_time(seconds)
-	return seconds > 0 and seconds or 60
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+local function reserved_values(jid, job, _, _, ends, lasts)
+local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+local stored = job[9]
+if job.own_end then
+	lasts = string.format('%.17g', tonumber(ends) - now)
 end
-repeat
-	local _, _, worker, count, poll, n, brief, is_brief, more, ahead, queue, another = unpack(ARGV)
-	local slots, wait = tonumber(count), tonumber(poll)
-	if n ~= '4' or brief ~= 'brief' or is_brief ~= '1' or more ~= 'ahead' or not queue or another or queue == '' or string.byte(worker) == 1 or not (slots and slots > 0) or not (wait and wait >= 0 and wait < 1e9) then
-		reply = nil
-		break
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '1')
-	if jids[2] then
-		reply = nil
-		break
-	end
-	local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', prefix .. 'x:unrelayed', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
-	local lasts, cap = 60, 100
-	if found > 0 then
-		repeat
-			local wait2 = wait
-			local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
-			if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + wait2)) > 0 then
-				lasts, cap = nil
-				break
-			end
-			local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-			if most or max_rate then
-				lasts, cap = nil
-				break
-			end
-			lasts, cap = kept_lock_time(lock_time(own, general)), finite(cap2, 100)
-		until true
-		if not lasts then
-			reply = nil
-			break
-		end
-	end
-	local jid, values, fields = jids[1], nil, nil
-	if jid then
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-		if not job[1] or job[9] then
-			reply = nil
-			break
-		end
-		do
-			local lasts2, cap2 = lasts, cap
-			local key, expires = prefix .. 'j:' .. jid, later(lasts2)
-			call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
-			local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-			local entries
-			do
-				local length = try('rpush', key .. '-history', popped)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					cold(stamp, now).trim_history(key .. '-history', length, cap2)
-				end
-				entries = length
-			end
-			if entries ~= 2 or string.find(jid, '-', 1, true) then
-				cold(stamp, now).read_rest(jid, key, job, popped, cap2)
-			end
-			call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-			do
-				local locks = {'0', '-----------------------------------------------------------------', expires, jid}
-				local first = 1 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-				do
-					local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * 1 + 2
-					local added = call('zadd', key, unpack(locks, first, last))
-					if first == 1 and type(added) == 'number' then
-						call('zrem', key, '-----------------------------------------------------------------')
-					end
-				end
-				local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * 1 + 2
-				local added = try('zadd', key, unpack(locks, first, last))
-				if first == 1 and type(added) == 'number' then
-					try('zrem', key, '-----------------------------------------------------------------')
-				end
-			end
-			observe('wait', queue, {now - finite(job[8], now)})
-			values = reserved_values(jid, job, false, worker, expires, lasts2 == 60 and '60' or string.format('%.17g', lasts2))
-		end
-		fields = (slots <= 1 and ahead == '0') and ' ' .. NAMES or NAMES
-	end
-	if jid and slots == 1 then
-		try('srem', prefix .. 'x:idle', worker)
-		reply = {0, '0', '', 2, fields, values}
-		break
-	end
-	if jid and wait > lasts then
-		wait, poll = lasts, lasts == 60 and '60' or string.format('%.17g', lasts)
-	end
-	local again = try('sadd', prefix .. 'x:idle', worker) == 0
-	do
-		local lapses = later(3 * math.max(wait, 10))
-		local waiting = prefix .. 'x:idle:' .. queue
-		if try('zadd', waiting, lapses, worker) == 1 then
-			cold(stamp, now).unlist(waiting)
-		end
-		if again then
-			cold(stamp, now).drop_lapsed(waiting)
-		end
-	end
-	reply = {0, poll, '', 2, fields, values}
-until true
-if reply then
-	return reply
+local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+local is_long = is_usual and #data >= 512
+if is_long then
+	data = ''
 end
-local worker
-do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Reserve', 'worker')
-	end
-	worker = text
+if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+	local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts .. (stored and '\001\001\001' .. stored or '')
+	return is_long and {text, job[6]} or text
 end
-if string.byte(worker) == 1 then
-	cold(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
+return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
 end
-local ask
-local function named(area, name, text)
-	do
-		local text2 = text ~= '' and text
-		if not text2 then
-			cold(stamp, now).reject_missing(area, name)
-		end
-		return text2
+local function are_short(durations)
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
 	end
 end
-local function number(area, name, text)
-	local n = tonumber(text)
-	if not n or n - n ~= 0 then
-		cold(stamp, now).reject_number(area, name, text)
-	end
+return true
+end
+local function finite(text, default)
+local n = text and tonumber(text)
+if n and n - n == 0 then
 	return n
 end
-local function whole(area, name, text)
-	local amount
-	do
-		local value = number(area, name, text)
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-		end
-		amount = value
-	end
-	if amount < 0 then
-		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
-	end
-	return amount + 0
+return default
 end
-var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0}
-do
-	local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
-	local last = 6 + whole('Reserve', 'n', ARGV[6])
-	local given
-	repeat
-		local found = {}
-		if last < 7 then
-			given = found
-			break
+local function observe(kind, queue, durations)
+local day = now - now % 86400
+local key, short = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, are_short(durations)
+local values, asked
+if short then
+	values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+else
+	do
+		local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+		for i = 1, #durations do
+			local seconds = durations[i]
+			if seconds >= 0 and seconds < 1 then
+				short = short + 1
+			else
+				local name
+				repeat
+					if seconds < 60 then
+						name = 's' .. math.floor(seconds)
+						break
+					elseif seconds < 3600 then
+						name = 'm' .. math.floor(seconds / 60)
+						break
+					elseif seconds < 86400 then
+						name = 'h' .. math.floor(seconds / 3600)
+						break
+					end
+					name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+				until true
+				if not fields[name] then
+					fields[#fields + 1] = name
+				end
+				fields[name] = (fields[name] or 0) + 1
+			end
 		end
-		if (last - 7) % 2 == 0 or last > #ARGV then
-			cold(stamp, now).reject('Reserve', 'Odd number of additional args')
+		if short == 0 then
+			table.remove(fields, 4)
 		end
-		for i = 7, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		given = found
-	until true
-	local queues, list
-	repeat
-		local first = last + 1
-		if first == #ARGV then
-			queues, list = {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
-			break
-		end
-		queues, list = cold(stamp, now).read_many(first)
-	until true
-	local order, seconds = given.order or 'ordered', false
-	local cursor, owed = 0, var.none
-	if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
-		cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
+		fields.s0 = short
+		asked = fields
 	end
-	if order == 'weighted' then
-		cursor, owed = cold(stamp, now).read_drawn(given.cursor or '1', #queues)
-	elseif given.cursor then
-		cursor = whole('Reserve', 'cursor', given.cursor)
+	values = try('hmget', key, unpack(asked))
+end
+local total, mean, vk, within_second = unpack(values, 1, 4)
+total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
+local fresh = total == 0
+if fresh then
+	mean, vk = 0, 0
+end
+for i = 1, #durations do
+	local value, before = durations[i], mean
+	total = total + 1
+	mean = mean + (value - mean) / total
+	vk = vk + (value - mean) * (value - before)
+end
+if short then
+	try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #durations))
+else
+	local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
+	local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+	for i = 4, #asked2 do
+		update[2 * i - 1] = asked2[i]
+		update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
 	end
-	if given.lock then
-		seconds = number('Reserve', 'lock', given.lock)
-		if seconds < 0 then
-			cold(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
-		end
-	end
-	ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
+	try('hset', key, unpack(update))
+end
+if fresh then
+	cold(stamp, now).begin_day(kind, day, queue)
+end
+end
+repeat
+local _, _, worker, count, poll, n, brief, is_brief, more, ahead, queue, another = unpack(ARGV)
+local slots, wait = tonumber(count), tonumber(poll)
+if n ~= '4' or brief ~= 'brief' or is_brief ~= '1' or more ~= 'ahead' or not queue or another or queue == '' or string.byte(worker) == 1 or not (slots and slots > 0) or not (wait and wait >= 0 and wait < 1e9) then
+	reply = nil
+	break
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local function told_cursor(ask)
-	if ask.owed[1] then
-		return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
+local jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '1')
+if jids[2] then
+	reply = nil
+	break
+end
+local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', prefix .. 'x:unrelayed', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
+local lasts, cap = 60, 100
+if found > 0 then
+	repeat
+		local wait2 = wait
+		local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
+		if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + wait2)) > 0 then
+			lasts, cap = nil
+			break
+		end
+		local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		local lasts2
+		do
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			lasts2 = seconds
+		end
+		if most or max_rate or lasts2 <= 0 then
+			lasts, cap = nil
+			break
+		end
+		lasts, cap = lasts2, finite(cap2, 100)
+	until true
+	if not lasts then
+		reply = nil
+		break
 	end
-	return ask.cursor
+end
+local jid, values, fields = jids[1], nil, nil
+if jid then
+	local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+	if not job[1] or job[9] then
+		reply = nil
+		break
+	end
+	do
+		local lasts2, cap2 = lasts, cap
+		local key = prefix .. 'j:' .. jid
+		local expires
+		repeat
+			if lasts2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+				local digits, decimals = string.format('%d', now + lasts2), string.sub(stamp, 11)
+				if #digits == 10 and decimals ~= '.000000' then
+					expires = digits .. decimals
+					break
+				end
+			end
+			expires = string.format('%.17g', now + lasts2)
+		until true
+		call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
+		local popped
+		do
+			local details = '{"worker":' .. cjson.encode(worker) .. '}'
+			popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+		end
+		local entries
+		do
+			local length = try('rpush', key .. '-history', popped)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			end
+			entries = length
+		end
+		if entries ~= 2 or string.find(jid, '-', 1, true) then
+			cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+		end
+		call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+		do
+			local locks = {'0', '-----------------------------------------------------------------', expires, jid}
+			local first = 1 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+			do
+				local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * 1 + 2
+				local added = call('zadd', key, unpack(locks, first, last))
+				if first == 1 and type(added) == 'number' then
+					call('zrem', key, '-----------------------------------------------------------------')
+				end
+			end
+			local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * 1 + 2
+			local added = try('zadd', key, unpack(locks, first, last))
+			if first == 1 and type(added) == 'number' then
+				try('zrem', key, '-----------------------------------------------------------------')
+			end
+		end
+		observe('wait', queue, {now - finite(job[8], now)})
+		values = reserved_values(jid, job, false, worker, expires, lasts2 == 60 and '60' or string.format('%.17g', lasts2))
+	end
+	fields = (slots <= 1 and ahead == '0') and ' ' .. NAMES or NAMES
+end
+if jid and slots == 1 then
+	try('srem', prefix .. 'x:idle', worker)
+	reply = {0, '0', '', 2, fields, values}
+	break
+end
+if jid and wait > lasts then
+	wait, poll = lasts, lasts == 60 and '60' or string.format('%.17g', lasts)
+end
+local again = try('sadd', prefix .. 'x:idle', worker) == 0
+do
+	local lapses = lapse(wait)
+	local waiting = prefix .. 'x:idle:' .. queue
+	if try('zadd', waiting, lapses, worker) == 1 then
+		cold(stamp, now).unlist(waiting)
+	end
+	if again then
+		cold(stamp, now).drop_lapsed(waiting)
+	end
+end
+reply = {0, poll, '', 2, fields, values}
+until true
+if reply then
+return reply
+end
+local worker
+do
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Reserve', 'worker')
+end
+worker = text
+end
+if string.byte(worker) == 1 then
+cold(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
+end
+local ask
+local function named(area, name, text)
+do
+	local text2 = text ~= '' and text
+	if not text2 then
+		cold(stamp, now).reject_missing(area, name)
+	end
+	return text2
+end
+end
+local function number(area, name, text)
+local n = tonumber(text)
+if not n or n - n ~= 0 then
+	cold(stamp, now).reject_number(area, name, text)
+end
+return n
+end
+local function whole(area, name, text)
+local amount
+do
+	local value = number(area, name, text)
+	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+	end
+	amount = value
+end
+if amount < 0 then
+	cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return amount + 0
+end
+var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0}
+do
+local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
+local last = 6 + whole('Reserve', 'n', ARGV[6])
+local given
+repeat
+	local found = {}
+	if last < 7 then
+		given = found
+		break
+	end
+	if (last - 7) % 2 == 0 or last > #ARGV then
+		cold(stamp, now).reject('Reserve', 'Odd number of additional args')
+	end
+	for i = 7, last, 2 do
+		found[ARGV[i]] = ARGV[i + 1]
+	end
+	given = found
+until true
+local queues, list
+repeat
+	local first = last + 1
+	if first == #ARGV then
+		queues, list = {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
+		break
+	end
+	queues, list = cold(stamp, now).read_many(first)
+until true
+local order, seconds = given.order or 'ordered', false
+local cursor, owed = 0, var.none
+if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
+	cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
+end
+if order == 'weighted' then
+	cursor, owed = cold(stamp, now).read_drawn(given.cursor or '1', #queues)
+elseif given.cursor then
+	cursor = whole('Reserve', 'cursor', given.cursor)
+end
+if given.lock then
+	seconds = number('Reserve', 'lock', given.lock)
+	if seconds < 0 then
+		cold(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
+	end
+end
+ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
+end
+if may_run and not may_run('publish', prefix .. 'log', '') then
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+end
+local function told_cursor(ask)
+if ask.owed[1] then
+	return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
+end
+return ask.cursor
 end
 local function count_listeners(worker)
-	local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-	return counts[2], counts[4] > 0
+local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+return counts[2], counts[4] > 0
 end
 if ask.polls and ask.claim == '' and ask.count > 0 then
-	local wait = cold(stamp, now).stay_idle(ask)
-	if wait then
-		local counted, listens = count_listeners(worker)
-		return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
-	end
+local wait = cold(stamp, now).stay_idle(ask)
+if wait then
+	local counted, listens = count_listeners(worker)
+	return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
+end
 end
 if ask.order == 'shuffled' then
-	cold(stamp, now).shuffle(ask)
+cold(stamp, now).shuffle(ask)
 end
 repeat
-	local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
-	if ask.known then
-		ask.others = call('exists', idle) == 1
-		ask.brief = ask.brief and call('exists', unrelayed) == 0
-		if (#ask.queues > 16 or not ask.others) and call('exists', paused) == 0 then
-			break
-		end
-	else
-		local queue = ask.queues[1]
-		local locks = prefix .. 'q:' .. queue .. '-locks'
-		local found = call('exists', paused, idle, prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', locks, unrelayed)
-		if found == 0 then
-			ask.quiet = true
-			break
-		end
-		local common = call('exists', locks, idle, idle)
-		ask.others = common > 1
-		ask.quiet = common == 2 and found == 1
-		if found == common - (ask.others and 1 or 0) then
-			break
-		end
-		ask.brief = ask.brief and call('exists', unrelayed) == 0
-		ask.tracked = true
+local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
+if ask.known then
+	ask.others = call('exists', idle) == 1
+	ask.brief = ask.brief and call('exists', unrelayed) == 0
+	if (#ask.queues > 16 or not ask.others) and call('exists', paused) == 0 then
+		break
 	end
-	ask.paused = call('smismember', paused, unpack(ask.queues))
+else
+	local queue = ask.queues[1]
+	local locks = prefix .. 'q:' .. queue .. '-locks'
+	local found = call('exists', paused, idle, prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', locks, unrelayed)
+	if found == 0 then
+		ask.quiet = true
+		break
+	end
+	local common = call('exists', locks, idle, idle)
+	ask.others = common > 1
+	ask.quiet = common == 2 and found == 1
+	if found == common - (ask.others and 1 or 0) then
+		break
+	end
+	ask.brief = ask.brief and call('exists', unrelayed) == 0
+	ask.tracked = true
+end
+ask.paused = call('smismember', paused, unpack(ask.queues))
 until true
 ask.limit = ask.count
 local function best_of_work(run, queue, limit)
-	return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
 end
 if ask.quiet and ask.count > 0 then
-	ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
+ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
 end
 if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and cold(stamp, now).others_idle(ask)) then
-	ask.limit = ask.count + ask.ahead
+ask.limit = ask.count + ask.ahead
 end
 if ask.known or ask.limit == 0 then
-	call('del', prefix .. 'x:none')
+call('del', prefix .. 'x:none')
 end
 local function become_busy(ask)
-	if ask.claim ~= '' then
-		cold(stamp, now).drop_claim(ask)
-	end
-	if not ask.others then
-		return 2
-	end
-	try('srem', prefix .. 'x:idle', ask.worker)
-	if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
-		return 2
-	end
-	cold(stamp, now).pass_on(ask)
-	return ask.brief and 2 or (count_listeners(ask.worker))
+if ask.claim ~= '' then
+	cold(stamp, now).drop_claim(ask)
+end
+if not ask.others then
+	return 2
+end
+try('srem', prefix .. 'x:idle', ask.worker)
+if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
+	return 2
+end
+cold(stamp, now).pass_on(ask)
+return ask.brief and 2 or (count_listeners(ask.worker))
 end
 if ask.limit == 0 then
-	return {told_cursor(ask), '0', '', become_busy(ask)}
+return {told_cursor(ask), '0', '', become_busy(ask)}
 end
 var.budget.bytes, var.budget.drops = 2097152, 60
 local out = {}
 local known = ask.order ~= 'shuffled' and ask.known
 if known then
-	local stored = try('hget', prefix .. 'x:empty', ask.list)
-	if type(stored) == 'string' and #stored == #ask.queues then
-		local since = try('smembers', prefix .. 'x:filled')
-		if not since.err then
-			known.marks, known.filled = stored, since
+local stored = try('hget', prefix .. 'x:empty', ask.list)
+if type(stored) == 'string' and #stored == #ask.queues then
+	local since = try('smembers', prefix .. 'x:filled')
+	if not since.err then
+		known.marks, known.filled = stored, since
+	end
+end
+if #known.filled > 0 then
+	local is_filled
+	do
+		local list = known.filled
+		local set = {}
+		for i = 1, #list do
+			set[list[i]] = true
+		end
+		is_filled = set
+	end
+	local bytes = {string.byte(known.marks, 1, #known.marks)}
+	for i = 1, #ask.queues do
+		if is_filled[ask.queues[i]] then
+			bytes[i] = 48
 		end
 	end
-	if #known.filled > 0 then
-		local is_filled
-		do
-			local list = known.filled
-			local set = {}
-			for i = 1, #list do
-				set[list[i]] = true
-			end
-			is_filled = set
-		end
-		local bytes = {string.byte(known.marks, 1, #known.marks)}
-		for i = 1, #ask.queues do
-			if is_filled[ask.queues[i]] then
-				bytes[i] = 48
-			end
-		end
-		known.marks = string.char(unpack(bytes))
-	end
+	known.marks = string.char(unpack(bytes))
+end
 end
 local function lasting(seconds)
-	return seconds == 60 and '60' or string.format('%.17g', seconds)
+return seconds == 60 and '60' or string.format('%.17g', seconds)
 end
 local function lock_from(ask, i, lost, more, direct, out)
-	local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
-	if not lost then
-		take, jids = ask.known and try or call, ask.first
-		if not jids or #jids > more then
-			jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-		end
-		ask.first = false
+local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+if not lost then
+	take, jids = ask.known and try or call, ask.first
+	if not jids or #jids > more then
+		jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
 	end
-	local count = #jids
-	if count == 0 then
-		return not lost and its.places and cold(stamp, now).bring_more(queue, its, more)
-	end
-	local before = #out
-	its.direct = direct
-	its.worker, its.run, its.lasts = ask.owner, take, lasting(ask.lock_time or its.heartbeat)
-	do
-		local jids2 = jids
-		for first = 1, #jids2, 500 do
-			local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
-			repeat
-				local queue, run, worker = its.queue, its.run, its.worker
-				local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
-				local count, letters, passed
-				do
-					local n = #out
-					local run, over, letters2, passed2 = its.run, 0, var.none, false
-					local text, may_expire
-					local count2 = #some
-					for i = 1, #some do
-						local key = prefix .. 'j:' .. some[i]
-						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-						local stored, size = job[9], #(job[6] or '')
-						if stored and run and its.direct and n + i > its.direct and (string.find(stored, '^%a*c') ~= nil) then
-							count2, passed2 = i - 1, true
-							break
-						end
-						jobs[i], waited[i] = job, key
-						var.budget.taken = var.budget.taken + size
-						if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
-							count2, its.stopped, var.budget.drops = i - 1, true, 0
-							break
-						end
-						if stored then
-							if stored ~= text then
-								local has
-								repeat
-									if stored == var.last_text then
-										has = var.last_letters
-										break
-									end
-									local letters3 = string.match(stored, '^%a+') or ''
-									var.met_letters = var.met_letters or {}
-									local found = var.met_letters[letters3]
-									if not found then
-										found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
-										for letter in string.gmatch(letters3, '%a') do
-											found[letter] = true
-										end
-										var.met_letters[letters3] = found
-									end
-									var.last_text, var.last_letters = stored, found
-									has = found
-								until true
-								text, may_expire = stored, has.s or has.t
-								if letters2 ~= has then
-									letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
-								end
-							end
-							if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
-								job.over, over = true, over + 1
-								if run and over >= var.budget.drops then
-									count2, its.stopped, var.budget.drops = i, true, 0
-									break
-								end
-							end
-						end
-					end
-					count, letters, passed = count2, letters2, passed2
-				end
-				local common
-				if letters.c then
-					count, common = cold(stamp, now).admit_some(its, some, jobs, count, letters)
-				end
-				if passed and var.parked_here == parked_before then
-					its.stopped = true
-				end
-				if run then
-					local first = count == 1 and '-1' or string.format('%d', -count)
-					if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-						its.stopped = true
+	ask.first = false
+end
+local count = #jids
+if count == 0 then
+	return not lost and its.places and cold(stamp, now).bring_more(queue, its, more)
+end
+local before = #out
+its.direct = direct
+its.worker, its.run, its.lasts = ask.owner, take, lasting(ask.lock_time or its.heartbeat)
+do
+	local jids2 = jids
+	for first = 1, #jids2, 500 do
+		local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+		repeat
+			local queue, run, worker = its.queue, its.run, its.worker
+			local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
+			local count, letters, passed
+			do
+				local n = #out
+				local run, over, letters2, passed2 = its.run, 0, var.none, false
+				local text, may_expire
+				local count2 = #some
+				for i = 1, #some do
+					local key = prefix .. 'j:' .. some[i]
+					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+					local stored, size = job[9], #(job[6] or '')
+					if stored and run and its.direct and n + i > its.direct and (string.find(stored, '^%a*c') ~= nil) then
+						count2, passed2 = i - 1, true
 						break
 					end
-				end
-				if letters.g then
-					cold(stamp, now).leave_all_turns(queue, jobs, count)
-				end
-				local locks
-				do
-					local count2 = count
-					local queue, cap, worker = its.queue, its.cap, its.worker
-					local expires = later(its.heartbeat)
-					local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-					local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
-					local special = its.lock_time or letters.l or letters.q
-					local put_at, put_time
-					for i = 1, count2 do
-						local jid, job, key = some[i], jobs[i], waited[i]
-						if job.refused then
-							cold(stamp, now).put_aside(queue, jid, job, its.run)
-						elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-							n = n + 1
-							local entries
-							do
-								local length = try('rpush', key .. '-history', popped)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-									cold(stamp, now).trim_history(key .. '-history', length, cap)
+					jobs[i], waited[i] = job, key
+					var.budget.taken = var.budget.taken + size
+					if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+						count2, its.stopped, var.budget.drops = i - 1, true, 0
+						break
+					end
+					if stored then
+						if stored ~= text then
+							local has
+							repeat
+								if stored == var.last_text then
+									has = var.last_letters
+									break
 								end
-								entries = length
+								local letters3 = string.match(stored, '^%a+') or ''
+								var.met_letters = var.met_letters or {}
+								local found = var.met_letters[letters3]
+								if not found then
+									found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
+									for letter in string.gmatch(letters3, '%a') do
+										found[letter] = true
+									end
+									var.met_letters[letters3] = found
+								end
+								var.last_text, var.last_letters = stored, found
+								has = found
+							until true
+							text, may_expire = stored, has.s or has.t
+							if letters2 ~= has then
+								letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
 							end
-							if entries ~= 2 or string.find(jid, '-', 1, true) then
-								cold(stamp, now).read_rest(jid, key, job, popped, cap)
+						end
+						if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
+							job.over, over = true, over + 1
+							if run and over >= var.budget.drops then
+								count2, its.stopped, var.budget.drops = i, true, 0
+								break
 							end
-							local ends = expires
-							if special then
-								ends = cold(stamp, now).lock_special(key, job, worker, its)
-							else
-								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-							end
-							if job[8] ~= put_at or n == 1 then
-								put_at, put_time = job[8], finite(job[8], now)
-							end
-							jobs[n], some[n], waited[n] = job, jid, now - put_time
-							locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
-						else
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 						end
 					end
-					for i = n + 1, #some do
-						some[i], waited[i] = nil, nil
-					end
-					locks = locks2
 				end
-				local n = #some
-				if n == 0 then
+				count, letters, passed = count2, letters2, passed2
+			end
+			local common
+			if letters.c then
+				count, common = cold(stamp, now).admit_some(its, some, jobs, count, letters)
+			end
+			if passed and var.parked_here == parked_before then
+				its.stopped = true
+			end
+			if run then
+				local first = count == 1 and '-1' or string.format('%d', -count)
+				if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+					its.stopped = true
 					break
 				end
-				if letters.c then
-					local common2 = common
-					local ends, score
-					for i = 1, n do
-						local found = common2 or jobs[i].limits
-						if found and ends ~= locks[2 * i + 1] then
-							ends = locks[2 * i + 1]
-							score = string.format('%.0f', math.ceil((tonumber(ends))))
-						end
-						for at = 1, found and #found or 0 do
-							local limit = found[at]
-							local held, last = limit.held, #limit.held
-							limit.noted = limit.noted + 1
-							if limit.max > 0 then
-								held[last + 1], held[last + 2] = score, locks[2 * i + 2]
-							end
+			end
+			if letters.g then
+				cold(stamp, now).leave_all_turns(queue, jobs, count)
+			end
+			local locks
+			do
+				local count2 = count
+				local queue, cap, worker = its.queue, its.cap, its.worker
+				local expires
+				repeat
+					local seconds = its.heartbeat
+					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+						if #digits == 10 and decimals ~= '.000000' then
+							expires = digits .. decimals
+							break
 						end
 					end
-				end
-				if its.rate then
-					cold(stamp, now).note_starts(its.rate, n)
-				end
+					expires = string.format('%.17g', now + seconds)
+				until true
+				local popped
 				do
-					local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-					do
-						local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
-						local added = call('zadd', key, unpack(locks, first, last))
-						if first == 1 and type(added) == 'number' then
-							call('zrem', key, '-----------------------------------------------------------------')
+					local details = '{"worker":' .. cjson.encode(worker) .. '}'
+					popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+				end
+				local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
+				local special = its.lock_time or letters.l or letters.q
+				local put_at, put_time
+				for i = 1, count2 do
+					local jid, job, key = some[i], jobs[i], waited[i]
+					if job.refused then
+						cold(stamp, now).put_aside(queue, jid, job, its.run)
+					elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+						n = n + 1
+						local entries
+						do
+							local length = try('rpush', key .. '-history', popped)
+							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+								cold(stamp, now).trim_history(key .. '-history', length, cap)
+							end
+							entries = length
+						end
+						if entries ~= 2 or string.find(jid, '-', 1, true) then
+							cold(stamp, now).read_rest(jid, key, job, popped, cap)
+						end
+						local ends = expires
+						if special then
+							ends = cold(stamp, now).lock_special(key, job, worker, its)
+						else
+							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+						end
+						if job[8] ~= put_at or n == 1 then
+							put_at, put_time = job[8], finite(job[8], now)
+						end
+						jobs[n], some[n], waited[n] = job, jid, now - put_time
+						locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
+					else
+						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					end
+				end
+				for i = n + 1, #some do
+					some[i], waited[i] = nil, nil
+				end
+				locks = locks2
+			end
+			local n = #some
+			if n == 0 then
+				break
+			end
+			if letters.c then
+				local common2 = common
+				local ends, score
+				for i = 1, n do
+					local found = common2 or jobs[i].limits
+					if found and ends ~= locks[2 * i + 1] then
+						ends = locks[2 * i + 1]
+						score = string.format('%.0f', math.ceil((tonumber(ends))))
+					end
+					for at = 1, found and #found or 0 do
+						local limit = found[at]
+						local held, last = limit.held, #limit.held
+						limit.noted = limit.noted + 1
+						if limit.max > 0 then
+							held[last + 1], held[last + 2] = score, locks[2 * i + 2]
 						end
 					end
-					local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
-					local added = try('zadd', key, unpack(locks, first, last))
+				end
+			end
+			if its.rate then
+				cold(stamp, now).note_starts(its.rate, n)
+			end
+			do
+				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+				do
+					local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
+					local added = call('zadd', key, unpack(locks, first, last))
 					if first == 1 and type(added) == 'number' then
-						try('zrem', key, '-----------------------------------------------------------------')
+						call('zrem', key, '-----------------------------------------------------------------')
 					end
 				end
-				observe('wait', queue, waited)
-				local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
-				for i = 1, n do
-					if tracked[i] then
-						try('publish', prefix .. 'popped', some[i])
-					end
-					out[#out + 1] = reserved_values(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], its.lasts)
+				local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
+				local added = try('zadd', key, unpack(locks, first, last))
+				if first == 1 and type(added) == 'number' then
+					try('zrem', key, '-----------------------------------------------------------------')
 				end
-			until true
-		end
+			end
+			observe('wait', queue, waited)
+			local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
+			for i = 1, n do
+				if tracked[i] then
+					try('publish', prefix .. 'popped', some[i])
+				end
+				out[#out + 1] = reserved_values(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], its.lasts)
+			end
+		until true
 	end
-	its.given = (its.given or 0) + #out - before
-	ask.kept = ask.kept or its.stopped
-	return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
+end
+its.given = (its.given or 0) + #out - before
+ask.kept = ask.kept or its.stopped
+return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 end
 local function open_queue(queue, settings, wanted)
-	local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-	if settings.tracked then
-		recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-	end
-	if lost or recur or scheduled then
-		return cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-	end
-	return var.none
+local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+if settings.tracked then
+	recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+end
+if lost or recur or scheduled then
+	return cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+end
+return var.none
 end
 local function is_empty(ask, i)
-	local known = ask.known
-	if not known then
-		return false
-	end
-	if known.empty[i] == nil then
-		cold(stamp, now).look_ahead(ask, known, i)
-	end
-	if known.empty[i] then
-		known.found[#known.found + 1] = i
-	end
-	return known.empty[i]
+local known = ask.known
+if not known then
+	return false
+end
+if known.empty[i] == nil then
+	cold(stamp, now).look_ahead(ask, known, i)
+end
+if known.empty[i] then
+	known.found[#known.found + 1] = i
+end
+return known.empty[i]
 end
 local function open_one(ask, i, wanted, direct)
-	local queue = ask.queues[i]
-	if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
-		return var.none, 0
-	end
-	local its
+local queue = ask.queues[i]
+if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
+	return var.none, 0
+end
+local its
+do
+	local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+	local lasts
 	do
-		local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-		its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lock_time(own, general), cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
-	end
-	ask.settings[i] = its
-	if its.max_concurrency > 0 or its.max_rate then
-		ask.limit, wanted = ask.count, direct
-	end
-	local most
-	repeat
-		local wanted2 = wanted
-		if its.max_concurrency > 0 then
-			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-			wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
 		end
-		if its.max_rate and wanted2 > 0 then
-			most = cold(stamp, now).allowed_by_rate(queue, its, wanted2)
-			break
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
 		end
-		most = wanted2
-	until true
-	if most < wanted and not ask.kept then
-		ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+		lasts = seconds
 	end
-	wanted = most
-	if wanted == 0 then
-		return var.none, 0
+	its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
+end
+ask.settings[i] = its
+if its.max_concurrency > 0 or its.max_rate then
+	ask.limit, wanted = ask.count, direct
+end
+local most
+repeat
+	local wanted2 = wanted
+	if its.max_concurrency > 0 then
+		local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+		wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 	end
-	if ask.known then
-		ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+	if its.max_rate and wanted2 > 0 then
+		most = cold(stamp, now).allowed_by_rate(queue, its, wanted2)
+		break
 	end
-	its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-	its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-	local expired = ask.quiet and var.none or open_queue(queue, its, wanted)
-	if its.handled then
-		ask.handled = true
-	end
-	if its.left then
-		ask.left = true
-		if #expired > 0 then
-			wanted = #expired
-		end
-	end
-	if ask.known and (expired ~= var.none or var.dropped > 0) then
-		ask.known.empty, ask.known.step = {}, 1
-	end
-	return expired, wanted - #expired
+	most = wanted2
+until true
+if most < wanted and not ask.kept then
+	ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+end
+wanted = most
+if wanted == 0 then
+	return var.none, 0
 end
 if ask.known then
-	cold(stamp, now).take_chosen(ask, out)
+	ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+end
+its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+local expired = ask.quiet and var.none or open_queue(queue, its, wanted)
+if its.handled then
+	ask.handled = true
+end
+if its.left then
+	ask.left = true
+	if #expired > 0 then
+		wanted = #expired
+	end
+end
+if ask.known and (expired ~= var.none or var.dropped > 0) then
+	ask.known.empty, ask.known.step = {}, 1
+end
+return expired, wanted - #expired
+end
+if ask.known then
+cold(stamp, now).take_chosen(ask, out)
 else
-	local wanted, direct = ask.limit, ask.count
-	local start = #out
-	local lost, more
-	repeat
-		if not ask.known then
-			lost, more = open_one(ask, 1, wanted, direct)
-			break
-		end
-		local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
-		if fine then
-			lost, more = expired, more2
-			break
-		end
-		lost, more = var.none, 0
-	until true
-	if #lost > 0 then
-		more = more + cold(stamp, now).take_lost(ask, 1, lost, out)
+local wanted, direct = ask.limit, ask.count
+local start = #out
+local lost, more
+repeat
+	if not ask.known then
+		lost, more = open_one(ask, 1, wanted, direct)
+		break
 	end
-	while more > 0 and var.budget.drops > 0 do
-		local before = #out
-		if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
-			break
-		end
-		more = more - (#out - before)
+	local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
+	if fine then
+		lost, more = expired, more2
+		break
 	end
+	lost, more = var.none, 0
+until true
+if #lost > 0 then
+	more = more + cold(stamp, now).take_lost(ask, 1, lost, out)
+end
+while more > 0 and var.budget.drops > 0 do
+	local before = #out
+	if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
+		break
+	end
+	more = more - (#out - before)
+end
 end
 local found = known and #known.found or 0
 if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
-	known.chosen = '1'
-	cold(stamp, now).take_chosen(ask, out)
+known.chosen = '1'
+cold(stamp, now).take_chosen(ask, out)
 end
 ask.left = ask.left or var.budget.drops <= 0
 if var.met_limits then
-	local kept
-	do
-		local kept2 = false
-		for _, limit in ipairs(var.met_limits or var.none) do
-			local last = #limit.held
-			for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
-				do
-					local key, members, last2 = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held, math.min(first + 2 * 500 - 1, last)
-					local added = try('zadd', key, unpack(members, first, last2))
-					if first == 1 and type(added) == 'number' then
-						try('zrem', key, '-----------------------------------------------------------------')
-					end
+local kept
+do
+	local kept2 = false
+	for _, limit in ipairs(var.met_limits or var.none) do
+		local last = #limit.held
+		for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+			do
+				local key, members, last2 = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held, math.min(first + 2 * 500 - 1, last)
+				local added = try('zadd', key, unpack(members, first, last2))
+				if first == 1 and type(added) == 'number' then
+					try('zrem', key, '-----------------------------------------------------------------')
 				end
 			end
-			limit.held = {'0', '-----------------------------------------------------------------'}
 		end
-		for _, limit in ipairs(var.met_limits or var.none) do
-			if limit.rate > 0 then
-				cold(stamp, now).note_starts(limit, limit.noted)
-			end
-			if limit.passed then
-				try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-			end
-			if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', prefix .. 'x:limit:' .. limit.name .. ':wait') == 1 then
-				cold(stamp, now).return_parked(limit)
-			end
-			kept2 = kept2 or limit.kept
-		end
-		var.met_limits = nil
-		kept = kept2
+		limit.held = {'0', '-----------------------------------------------------------------'}
 	end
-	ask.kept = ask.kept or kept
+	for _, limit in ipairs(var.met_limits or var.none) do
+		if limit.rate > 0 then
+			cold(stamp, now).note_starts(limit, limit.noted)
+		end
+		if limit.passed then
+			try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+		end
+		if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', prefix .. 'x:limit:' .. limit.name .. ':wait') == 1 then
+			cold(stamp, now).return_parked(limit)
+		end
+		kept2 = kept2 or limit.kept
+	end
+	var.met_limits = nil
+	kept = kept2
+end
+ask.kept = ask.kept or kept
 end
 if #out < ask.count and (var.has_filled or ask.handled and cold(stamp, now).has_more_due(ask)) then
-	ask.left = true
+ask.left = true
 end
 local function add_first(key, score, member)
-	local reply = try('zadd', key, score, member)
-	if type(reply) == 'table' then
-		call('del', prefix .. 'x:none')
-		reply = try('zadd', key, score, member)
-	end
-	return reply
+local reply = try('zadd', key, score, member)
+if type(reply) == 'table' then
+	call('del', prefix .. 'x:none')
+	reply = try('zadd', key, score, member)
+end
+return reply
 end
 if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
-	cold(stamp, now).unlist(prefix .. 'workers')
+cold(stamp, now).unlist(prefix .. 'workers')
 end
 local function stays_quiet(ask)
-	local its, asks_again = ask.settings[1], now + ask.poll
-	return not its or var.parked_here == 0 and var.dropped == 0 and not its.max_rate and now + its.heartbeat > asks_again and var.first_own_end > asks_again
+local its, asks_again = ask.settings[1], now + ask.poll
+return not its or var.parked_here == 0 and var.dropped == 0 and not its.max_rate and now + its.heartbeat > asks_again and var.first_own_end > asks_again
 end
 ask.quiet = ask.quiet and stays_quiet(ask)
 local wait, claimed, polled, listens = 0, '', false, true
 local listeners = 2
 local function is_claimed(queue, due, worker)
-	local held = try('get', prefix .. 'x:due:' .. queue)
-	if type(held) ~= 'string' then
-		return false
-	end
-	local until_then, holder = string.match(held, '^(%S+) (.*)$')
-	local at = tonumber(until_then)
-	return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+local held = try('get', prefix .. 'x:due:' .. queue)
+if type(held) ~= 'string' then
+	return false
+end
+local until_then, holder = string.match(held, '^(%S+) (.*)$')
+local at = tonumber(until_then)
+return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function claim_due(queue, due, worker)
-	if is_claimed(queue, due, worker) then
-		return false
-	end
-	local ttl = math.ceil((due - now) * 1000) + 1000
-	call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-	return true
+if is_claimed(queue, due, worker) then
+	return false
+end
+local ttl = math.ceil((due - now) * 1000) + 1000
+call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+return true
 end
 local function by_due(a, b)
-	return a.due < b.due
+return a.due < b.due
 end
 local function is_open(ask, i)
-	local known = ask.known
-	if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-		cold(stamp, now).look_ahead(ask, known, i, true)
-	end
-	return ask.paused[i] ~= 1 and not (known and known.empty[i])
+local known = ask.known
+if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+	cold(stamp, now).look_ahead(ask, known, i, true)
+end
+return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 local function coming_due(ask)
-	local coming, horizon = {}, now + ask.poll
-	for i = 1, #ask.queues do
-		local queue = ask.queues[i]
-		for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or var.none) do
-			local due
-			do
-				local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
-				local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-				local due2 = tonumber(found[2])
-				if due2 and due2 > horizon then
-					due2 = cold(stamp, now).try_parked(found[1], queue) and now
-				end
-				due = due2
+local coming, horizon = {}, now + ask.poll
+for i = 1, #ask.queues do
+	local queue = ask.queues[i]
+	for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or var.none) do
+		local due
+		do
+			local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
+			local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+			local due2 = tonumber(found[2])
+			if due2 and due2 > horizon then
+				due2 = cold(stamp, now).try_parked(found[1], queue) and now
 			end
-			if due then
-				coming[#coming + 1] = {due = due, queue = queue}
-			end
+			due = due2
 		end
-		local settings = ask.settings[i]
-		local opens = settings and settings.rate and cold(stamp, now).rate_opens(settings.rate)
-		if opens and opens < horizon and cold(stamp, now).is_ready(queue) then
-			coming[#coming + 1] = {due = opens, queue = queue}
+		if due then
+			coming[#coming + 1] = {due = due, queue = queue}
 		end
 	end
-	table.sort(coming, by_due)
-	return coming
+	local settings = ask.settings[i]
+	local opens = settings and settings.rate and cold(stamp, now).rate_opens(settings.rate)
+	if opens and opens < horizon and cold(stamp, now).is_ready(queue) then
+		coming[#coming + 1] = {due = opens, queue = queue}
+	end
+end
+table.sort(coming, by_due)
+return coming
 end
 if #out < ask.count and not ask.left then
+do
+	local wait3, claimed2
 	do
-		local wait3, claimed2
-		do
-			local coming = ask.quiet and var.none or coming_due(ask)
-			local wait2, queue = ask.poll, ''
-			for i = 1, #coming do
-				if claim_due(coming[i].queue, coming[i].due, ask.worker) then
-					wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
-					break
+		local coming = ask.quiet and var.none or coming_due(ask)
+		local wait2, queue = ask.poll, ''
+		for i = 1, #coming do
+			if claim_due(coming[i].queue, coming[i].due, ask.worker) then
+				wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
+				break
+			end
+		end
+		wait3, claimed2 = wait2, queue
+	end
+	if ask.claim ~= '' and ask.claim ~= claimed2 and cold(stamp, now).drop_claim(ask) then
+		cold(stamp, now).wake(ask.claim)
+	end
+	local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
+	if #ask.queues <= 16 then
+		local lapses = lapse(ask.poll)
+		for i = 1, #ask.queues do
+			do
+				local queue, worker = ask.queues[i], ask.worker
+				local waiting = prefix .. 'x:idle:' .. queue
+				if try('zadd', waiting, lapses, worker) == 1 then
+					cold(stamp, now).unlist(waiting)
+				end
+				if again then
+					cold(stamp, now).drop_lapsed(waiting)
 				end
 			end
-			wait3, claimed2 = wait2, queue
 		end
-		if ask.claim ~= '' and ask.claim ~= claimed2 and cold(stamp, now).drop_claim(ask) then
-			cold(stamp, now).wake(ask.claim)
-		end
-		local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
-		if #ask.queues <= 16 then
-			local lapses = later(3 * math.max(ask.poll, 10))
-			for i = 1, #ask.queues do
-				do
-					local queue, worker = ask.queues[i], ask.worker
-					local waiting = prefix .. 'x:idle:' .. queue
-					if try('zadd', waiting, lapses, worker) == 1 then
-						cold(stamp, now).unlist(waiting)
-					end
-					if again then
-						cold(stamp, now).drop_lapsed(waiting)
-					end
-				end
-			end
-		else
-			cold(stamp, now).wait_in_list(ask, again)
-		end
-		if again and ask.polls then
-			cold(stamp, now).note_looked(ask)
-		end
-		wait, claimed, polled = wait3, claimed2, again
+	else
+		cold(stamp, now).wait_in_list(ask, again)
 	end
-	if not ask.brief then
-		listeners, listens = count_listeners(worker)
+	if again and ask.polls then
+		cold(stamp, now).note_looked(ask)
 	end
+	wait, claimed, polled = wait3, claimed2, again
+end
+if not ask.brief then
+	listeners, listens = count_listeners(worker)
+end
 else
-	listeners = become_busy(ask)
+listeners = become_busy(ask)
 end
 if found > 0 and not (polled and #ask.queues > 16) then
-	local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
-	for at = 1, found do
-		local i = known.found[at]
-		empty[at], bytes[i] = ask.queues[i], 49
-	end
-	known.marks = string.char(unpack(bytes))
-	local first = call('exists', key) == 0
-	try('hset', key, ask.list, known.marks)
-	if first then
-		call('expire', key, 1)
-		call('del', prefix .. 'x:filled')
-	elseif #known.filled > 0 then
-		call('srem', prefix .. 'x:filled', unpack(empty))
-	end
+local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
+for at = 1, found do
+	local i = known.found[at]
+	empty[at], bytes[i] = ask.queues[i], 49
+end
+known.marks = string.char(unpack(bytes))
+local first = call('exists', key) == 0
+try('hset', key, ask.list, known.marks)
+if first then
+	call('expire', key, 1)
+	call('del', prefix .. 'x:filled')
+elseif #known.filled > 0 then
+	call('srem', prefix .. 'x:filled', unpack(empty))
+end
 end
 reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-	reply[5] = (ask.left or ask.kept or #out >= ask.limit) and ' ' .. NAMES or NAMES
+reply[5] = (ask.left or ask.kept or #out >= ask.limit) and ' ' .. NAMES or NAMES
 end
 for i = 1, #out do
-	reply[i + 5] = out[i]
+reply[i + 5] = out[i]
 end
 return reply
 elseif command == 'put.many' then
@@ -7612,134 +7654,481 @@ local puts = {worker = ARGV[3], checked = ARGV[4] ~= '' and (once and '1' or ARG
 local items = puts.items
 local at, n = 5, 0
 local function options(area, first, last)
-	local found = {}
-	if last < first then
-		return found
-	end
-	if (last - first) % 2 == 0 or last > #ARGV then
-		cold(stamp, now).reject(area, 'Odd number of additional args')
-	end
-	for i = first, last, 2 do
-		found[ARGV[i]] = ARGV[i + 1]
-	end
+local found = {}
+if last < first then
 	return found
+end
+if (last - first) % 2 == 0 or last > #ARGV then
+	cold(stamp, now).reject(area, 'Odd number of additional args')
+end
+for i = first, last, 2 do
+	found[ARGV[i]] = ARGV[i + 1]
+end
+return found
 end
 var = var or {none = {}}
 local function add(queue, jid, klass, data, delay)
-	local item
-	repeat
-		if not klass then
-			cold(stamp, now).reject('Put', 'Arg "klass" missing')
-		end
-		local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
-		if last == first + 1 and ARGV[first] == 'new' then
-			checked = 'new'
-		elseif last >= first then
-			before = cold(stamp, now).item_like(puts, delay)
-			given = before and before.given or options('Put', first, last)
-			checked = given.new and 'new' or checked or given.checked
-		end
-		if not checked then
-			local ok, value, problem = pcall(cjson.decode, data)
-			if not ok or problem then
-				cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
-			end
-		end
-		local seconds = 0
-		if delay ~= '0' then
-			local n = tonumber(delay)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number('Put', 'delay', delay)
-			end
-			seconds = n
-		end
-		do
-			local text = jid ~= '' and jid
-			if not text then
-				cold(stamp, now).reject_missing('Put', 'jid')
-			end
-		end
-		if given == var.none then
-			item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			break
-		end
-		local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-		if not before then
-			cold(stamp, now).add_given(puts, job, given)
-			cold(stamp, now).note_options(puts, job, delay)
-		end
-		item = job
-	until true
-	if seen[jid] then
-		cold(stamp, now).raise('Put', cold(stamp, now).named_twice(jid))
+local item
+repeat
+	if not klass then
+		cold(stamp, now).reject('Put', 'Arg "klass" missing')
 	end
-	n = n + 1
-	items[n], seen[jid] = item, true
+	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
+	if last == first + 1 and ARGV[first] == 'new' then
+		checked = 'new'
+	elseif last >= first then
+		before = cold(stamp, now).item_like(puts, delay)
+		given = before and before.given or options('Put', first, last)
+		checked = given.new and 'new' or checked or given.checked
+	end
+	if not checked then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+		end
+	end
+	local seconds = 0
+	if delay ~= '0' then
+		local n = tonumber(delay)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number('Put', 'delay', delay)
+		end
+		seconds = n
+	end
+	do
+		local text = jid ~= '' and jid
+		if not text then
+			cold(stamp, now).reject_missing('Put', 'jid')
+		end
+	end
+	if given == var.none then
+		item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+		break
+	end
+	local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+	if not before then
+		cold(stamp, now).add_given(puts, job, given)
+		cold(stamp, now).note_options(puts, job, delay)
+	end
+	item = job
+until true
+if seen[jid] then
+	cold(stamp, now).raise('Put', cold(stamp, now).named_twice(jid))
+end
+n = n + 1
+items[n], seen[jid] = item, true
 end
 local function whole(area, name, text)
-	local amount
+local amount
+do
+	local value
 	do
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number(area, name, text)
-			end
-			value = n
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number(area, name, text)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-		end
-		amount = value
+		value = n
 	end
-	if amount < 0 then
-		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 	end
-	return amount + 0
+	amount = value
+end
+if amount < 0 then
+	cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return amount + 0
 end
 local function end_of(i)
-	if ARGV[i] == '0' then
-		return i
-	end
-	return i + whole('Put', 'n', ARGV[i])
+if ARGV[i] == '0' then
+	return i
+end
+return i + whole('Put', 'n', ARGV[i])
 end
 while at <= #ARGV do
-	local agree = ARGV[at] == ''
-	if agree then
-		at = at + 1
-	end
-	local queue = ARGV[at]
-	if n == 0 or queue ~= items[n].queue then
-		do
-			local text = queue
-			local text2 = text ~= '' and text
-			if not text2 then
-				cold(stamp, now).reject_missing('Queue', 'queue')
-			end
-			queue = text2
+local agree = ARGV[at] == ''
+if agree then
+	at = at + 1
+end
+local queue = ARGV[at]
+if n == 0 or queue ~= items[n].queue then
+	do
+		local text = queue
+		local text2 = text ~= '' and text
+		if not text2 then
+			cold(stamp, now).reject_missing('Queue', 'queue')
 		end
-		several = n > 0 or several
+		queue = text2
 	end
-	if agree then
-		local klass, delay = ARGV[at + 1], ARGV[at + 2]
-		puts.from, puts.to = at + 4, end_of(at + 3)
-		for i = puts.to + 1, #ARGV, 2 do
-			add(queue, ARGV[i], klass, ARGV[i + 1], delay)
-		end
-		at = #ARGV + 1
-	else
-		puts.from, puts.to = at + 6, end_of(at + 5)
-		add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
-		at = puts.to + 1
+	several = n > 0 or several
+end
+if agree then
+	local klass, delay = ARGV[at + 1], ARGV[at + 2]
+	puts.from, puts.to = at + 4, end_of(at + 3)
+	for i = puts.to + 1, #ARGV, 2 do
+		add(queue, ARGV[i], klass, ARGV[i + 1], delay)
 	end
+	at = #ARGV + 1
+else
+	puts.from, puts.to = at + 6, end_of(at + 5)
+	add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+	at = puts.to + 1
+end
 end
 if n > 1000 then
-	cold(stamp, now).reject('Put', 'More than 1000 jobs')
-end
-local function entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+cold(stamp, now).reject('Put', 'More than 1000 jobs')
 end
 local function put(puts)
+local items, groups = puts.items, puts.groups
+if may_run and not may_run('publish', prefix .. 'log', '') then
+	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+end
+local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+for i = 1, #items do
+	local item = items[i]
+	local key = prefix .. 'j:' .. item.jid
+	item.key, keys[i + 3] = key, key
+	if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+		plain = false
+	end
+end
+local existing
+do
+	local count = 0
+	for from = 1, #keys, 1000 do
+		count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+	end
+	existing = count
+end
+local tracked, known_empty = false, false
+if existing > 0 then
+	idle = call('exists', prefix .. 'x:idle') == 1
+	existing = existing - (idle and 1 or 0)
+	tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+	existing = existing - (tracked and 1 or 0)
+	known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+	plain = plain and existing == (known_empty and 1 or 0)
+end
+local found
+if not plain then
+	found = cold(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+end
+for g = 1, #groups do
+	if groups[g][1] then
+		local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+		local queue = group[1].queue
+		local text, first, last
+		repeat
+			local quoted = cjson.encode(queue)
+			local details = '{"q":' .. quoted .. '}'
+			local text2 = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+			if idle2 or not classic then
+				text, first, last = text2, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+				break
+			end
+			text, first, last = text2, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+		until true
+		do
+			local first
+			if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+				first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+			end
+			local digits = first and #group > 1 and string.sub(first, 4) + 0
+			local work, n = var.none, 0
+			for i = 1, #group do
+				local item = group[i]
+				if item.waits then
+					call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+					item.state = 'depends'
+				elseif item.delay > 0 then
+					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+					item.state = 'scheduled'
+				else
+					local score = item.score or item.at and cold(stamp, now).past_score(item) or false
+					local share = puts.turns and (item.share or item.given and item.given.share)
+					if share and not score then
+						score = cold(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+					end
+					if not score and (item.priority or not first) then
+						score = cold(stamp, now).fractional_score(n, item.priority)
+					elseif not score then
+						score = n == 0 and first or string.format('-0.%016d', digits + n)
+					end
+					if n == 0 then
+						work = {score, item.jid}
+					else
+						work[2 * n + 1], work[2 * n + 2] = score, item.jid
+					end
+					n = n + 1
+					item.state = 'waiting'
+				end
+			end
+			do
+				local key, list = prefix .. 'q:' .. queue .. '-work', work
+				for from = 1, #list, 1000 do
+					call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+				end
+			end
+			if puts.turns then
+				cold(stamp, now).write_later(puts.turns)
+			end
+		end
+		local heard = #group < 5 or cold(stamp, now).is_heard()
+		for i = 1, #group do
+			local item = group[i]
+			do
+				local key, retries, tags = item.key, item.retries or '5', '[]'
+				do
+					local length = try('rpush', key .. '-history', text)
+					if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+						cold(stamp, now).trim_history(key .. '-history', length, nil)
+					end
+				end
+				if item.tags and #item.tags > 0 then
+					cold(stamp, now).add_tags(item.jid, item.tags, 1)
+					tags = cjson.encode(item.tags)
+				end
+				call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+				if item.waits then
+					cold(stamp, now).keep_delay(key, item.delay, item.checked)
+				end
+			end
+			if heard then
+				local jid = item.jid
+				try('publish', prefix .. 'log', first .. cjson.encode(jid) .. last)
+			end
+			if item.old and item.old.lost then
+				local jid, worker = item.jid, item.old.worker
+				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+				try('publish', prefix .. 'w:' .. worker, message)
+				try('publish', prefix .. 'log', message)
+			end
+		end
+		do
+			local queues = prefix .. 'queues'
+			if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+				try('zrem', prefix .. 'x:queues', queue)
+				repeat
+					if classic then
+						local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+						if not heard.err and heard[2] == 0 then
+							break
+						end
+					end
+					try('publish', prefix .. 'x:queues', queue)
+				until true
+			end
+		end
+		if tracked2 then
+			local jids = cold(stamp, now).jids_of(group)
+			local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+			for i = 1, #scores do
+				if scores[i] then
+					try('publish', prefix .. 'put', jids[i])
+				end
+			end
+		end
+		if known_empty2 then
+			var.has_filled = true
+			if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+				call('expire', prefix .. 'x:filled', 1)
+			end
+		end
+		if idle2 and #group == 1 and group[1].delay == 0 then
+			repeat
+				local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+				if not name then
+					break
+				end
+				local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+				if woken == 0 or type(woken) ~= 'number' then
+					cold(stamp, now).wake(queue)
+				end
+			until true
+		elseif idle2 then
+			cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
+		end
+	end
+end
+if puts.watching or puts.batches then
+	cold(stamp, now).watch_all(puts)
+end
+if puts.mortal then
+	cold(stamp, now).enter_lives(items)
+end
+return found
+end
+if n > 0 then
+puts.groups = several and cold(stamp, now).group_by_queue(items) or {items}
+local left = once and cold(stamp, now).put_once(puts) or not once and put(puts)
+if left and left[1] then
+	return left
+end
+end
+return
+elseif command == 'put' then
+local jid
+var = var or {none = {}}
+repeat
+local _, _, _, queue, jid2, klass, data, delay, checked, is_checked, another = unpack(ARGV)
+if checked ~= 'new' and checked ~= 'checked' or is_checked ~= '1' or another or delay ~= '0' or queue == '' or jid2 == '' then
+	jid = nil
+	break
+end
+if may_run and not may_run('publish', prefix .. 'log', '') then
+	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+end
+local key, idle = prefix .. 'j:' .. jid2, false
+local found = call('exists', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', key)
+if found > 0 then
+	idle = call('exists', prefix .. 'x:idle') == 1
+end
+local score
+if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+	score = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+end
+if found > (idle and 1 or 0) or not score then
+	jid = nil
+	break
+end
+call('zadd', prefix .. 'q:' .. queue .. '-work', score, jid2)
+local text, first, last
+repeat
+	local idle2 = idle
+	local quoted = cjson.encode(queue)
+	local details = '{"q":' .. quoted .. '}'
+	local text2 = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+	if idle2 or not classic then
+		text, first, last = text2, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+		break
+	end
+	text, first, last = text2, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+until true
+do
+	local item = {key = key, jid = jid2, klass = klass, data = data, state = 'waiting'}
+	local key2, retries, tags = item.key, item.retries or '5', '[]'
+	do
+		local length = try('rpush', key2 .. '-history', text)
+		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+			cold(stamp, now).trim_history(key2 .. '-history', length, nil)
+		end
+	end
+	if item.tags and #item.tags > 0 then
+		cold(stamp, now).add_tags(item.jid, item.tags, 1)
+		tags = cjson.encode(item.tags)
+	end
+	call('hset', key2, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+	if item.waits then
+		cold(stamp, now).keep_delay(key2, item.delay, item.checked)
+	end
+end
+try('publish', prefix .. 'log', first .. cjson.encode(jid2) .. last)
+do
+	local queues = prefix .. 'queues'
+	if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+		try('zrem', prefix .. 'x:queues', queue)
+		repeat
+			if classic then
+				local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+				if not heard.err and heard[2] == 0 then
+					break
+				end
+			end
+			try('publish', prefix .. 'x:queues', queue)
+		until true
+	end
+end
+if idle then
+	repeat
+		local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+		if not name then
+			break
+		end
+		local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+		if woken == 0 or type(woken) ~= 'number' then
+			cold(stamp, now).wake(queue)
+		end
+	until true
+end
+jid = jid2
+until true
+if jid then
+return jid
+end
+local function options(area, first, last)
+local found = {}
+if last < first then
+	return found
+end
+if (last - first) % 2 == 0 or last > #ARGV then
+	cold(stamp, now).reject(area, 'Odd number of additional args')
+end
+for i = first, last, 2 do
+	found[ARGV[i]] = ARGV[i + 1]
+end
+return found
+end
+do
+local queue
+do
+	local text = ARGV[3 + 1]
+	local text2 = text ~= '' and text
+	if not text2 then
+		cold(stamp, now).reject_missing('Queue', 'queue')
+	end
+	queue = text2
+end
+local puts = {worker = ARGV[3], checked = false, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+puts.from, puts.to = 3 + 6, #ARGV
+local item
+repeat
+	local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
+	if not klass then
+		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+	end
+	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
+	if last == first + 1 and ARGV[first] == 'new' then
+		checked = 'new'
+	elseif last >= first then
+		before = cold(stamp, now).item_like(puts, delay)
+		given = before and before.given or options('Put', first, last)
+		checked = given.new and 'new' or checked or given.checked
+	end
+	if not checked then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+		end
+	end
+	local seconds = 0
+	if delay ~= '0' then
+		local n = tonumber(delay)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number('Put', 'delay', delay)
+		end
+		seconds = n
+	end
+	do
+		local text = jid ~= '' and jid
+		if not text then
+			cold(stamp, now).reject_missing('Put', 'jid')
+		end
+	end
+	if given == var.none then
+		item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+		break
+	end
+	local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+	if not before then
+		cold(stamp, now).add_given(puts, job, given)
+		cold(stamp, now).note_options(puts, job, delay)
+	end
+	item = job
+until true
+puts.items[1], puts.groups[1] = item, puts.items
+local left
+do
 	local items, groups = puts.items, puts.groups
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -7782,7 +8171,8 @@ local function put(puts)
 			local text, first, last
 			repeat
 				local quoted = cjson.encode(queue)
-				local text2 = entry(now, '"put"', '{"q":' .. quoted .. '}')
+				local details = '{"q":' .. quoted .. '}'
+				local text2 = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
 				if idle2 or not classic then
 					text, first, last = text2, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
 					break
@@ -7917,415 +8307,667 @@ local function put(puts)
 	if puts.mortal then
 		cold(stamp, now).enter_lives(items)
 	end
-	return found
+	left = found
 end
-if n > 0 then
-	puts.groups = several and cold(stamp, now).group_by_queue(items) or {items}
-	local left = once and cold(stamp, now).put_once(puts) or not once and put(puts)
-	if left and left[1] then
-		return left
-	end
+if left and left[1] then
+	return {left[1][2], left[1][3]}
 end
-return
-elseif command == 'put' then
-local jid
-local function entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function score_text()
-	if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-		return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-	end
-end
-var = var or {none = {}}
-repeat
-	local _, _, _, queue, jid2, klass, data, delay, checked, is_checked, another = unpack(ARGV)
-	if checked ~= 'new' and checked ~= 'checked' or is_checked ~= '1' or another or delay ~= '0' or queue == '' or jid2 == '' then
-		jid = nil
-		break
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local key, score, idle = prefix .. 'j:' .. jid2, score_text(), false
-	local found = call('exists', prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', key)
-	if found > 0 then
-		idle = call('exists', prefix .. 'x:idle') == 1
-	end
-	if found > (idle and 1 or 0) or not score then
-		jid = nil
-		break
-	end
-	call('zadd', prefix .. 'q:' .. queue .. '-work', score, jid2)
-	local text, first, last
-	repeat
-		local idle2 = idle
-		local quoted = cjson.encode(queue)
-		local text2 = entry(now, '"put"', '{"q":' .. quoted .. '}')
-		if idle2 or not classic then
-			text, first, last = text2, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-			break
-		end
-		text, first, last = text2, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-	until true
-	do
-		local item = {key = key, jid = jid2, klass = klass, data = data, state = 'waiting'}
-		local key2, retries, tags = item.key, item.retries or '5', '[]'
-		do
-			local length = try('rpush', key2 .. '-history', text)
-			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-				cold(stamp, now).trim_history(key2 .. '-history', length, nil)
-			end
-		end
-		if item.tags and #item.tags > 0 then
-			cold(stamp, now).add_tags(item.jid, item.tags, 1)
-			tags = cjson.encode(item.tags)
-		end
-		call('hset', key2, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-		if item.waits then
-			cold(stamp, now).keep_delay(key2, item.delay, item.checked)
-		end
-	end
-	try('publish', prefix .. 'log', first .. cjson.encode(jid2) .. last)
-	do
-		local queues = prefix .. 'queues'
-		if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-			try('zrem', prefix .. 'x:queues', queue)
-			repeat
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-					if not heard.err and heard[2] == 0 then
-						break
-					end
-				end
-				try('publish', prefix .. 'x:queues', queue)
-			until true
-		end
-	end
-	if idle then
-		repeat
-			local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-			if not name then
-				break
-			end
-			local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-			if woken == 0 or type(woken) ~= 'number' then
-				cold(stamp, now).wake(queue)
-			end
-		until true
-	end
-	jid = jid2
-until true
-if jid then
-	return jid
-end
-local function options(area, first, last)
-	local found = {}
-	if last < first then
-		return found
-	end
-	if (last - first) % 2 == 0 or last > #ARGV then
-		cold(stamp, now).reject(area, 'Odd number of additional args')
-	end
-	for i = first, last, 2 do
-		found[ARGV[i]] = ARGV[i + 1]
-	end
-	return found
-end
-do
-	local queue
-	do
-		local text = ARGV[3 + 1]
-		local text2 = text ~= '' and text
-		if not text2 then
-			cold(stamp, now).reject_missing('Queue', 'queue')
-		end
-		queue = text2
-	end
-	local puts = {worker = ARGV[3], checked = false, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-	puts.from, puts.to = 3 + 6, #ARGV
-	local item
-	repeat
-		local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
-		if not klass then
-			cold(stamp, now).reject('Put', 'Arg "klass" missing')
-		end
-		local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
-		if last == first + 1 and ARGV[first] == 'new' then
-			checked = 'new'
-		elseif last >= first then
-			before = cold(stamp, now).item_like(puts, delay)
-			given = before and before.given or options('Put', first, last)
-			checked = given.new and 'new' or checked or given.checked
-		end
-		if not checked then
-			local ok, value, problem = pcall(cjson.decode, data)
-			if not ok or problem then
-				cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
-			end
-		end
-		local seconds = 0
-		if delay ~= '0' then
-			local n = tonumber(delay)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number('Put', 'delay', delay)
-			end
-			seconds = n
-		end
-		do
-			local text = jid ~= '' and jid
-			if not text then
-				cold(stamp, now).reject_missing('Put', 'jid')
-			end
-		end
-		if given == var.none then
-			item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			break
-		end
-		local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-		if not before then
-			cold(stamp, now).add_given(puts, job, given)
-			cold(stamp, now).note_options(puts, job, delay)
-		end
-		item = job
-	until true
-	puts.items[1], puts.groups[1] = item, puts.items
-	local left
-	do
-		local items, groups = puts.items, puts.groups
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-		local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-		for i = 1, #items do
-			local item = items[i]
-			local key = prefix .. 'j:' .. item.jid
-			item.key, keys[i + 3] = key, key
-			if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-				plain = false
-			end
-		end
-		local existing
-		do
-			local count = 0
-			for from = 1, #keys, 1000 do
-				count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-			end
-			existing = count
-		end
-		local tracked, known_empty = false, false
-		if existing > 0 then
-			idle = call('exists', prefix .. 'x:idle') == 1
-			existing = existing - (idle and 1 or 0)
-			tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-			existing = existing - (tracked and 1 or 0)
-			known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-			plain = plain and existing == (known_empty and 1 or 0)
-		end
-		local found
-		if not plain then
-			found = cold(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-		end
-		for g = 1, #groups do
-			if groups[g][1] then
-				local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-				local queue = group[1].queue
-				local text, first, last
-				repeat
-					local quoted = cjson.encode(queue)
-					local text2 = entry(now, '"put"', '{"q":' .. quoted .. '}')
-					if idle2 or not classic then
-						text, first, last = text2, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-						break
-					end
-					text, first, last = text2, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-				until true
-				do
-					local first = score_text()
-					local digits = first and #group > 1 and string.sub(first, 4) + 0
-					local work, n = var.none, 0
-					for i = 1, #group do
-						local item = group[i]
-						if item.waits then
-							call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-							item.state = 'depends'
-						elseif item.delay > 0 then
-							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-							item.state = 'scheduled'
-						else
-							local score = item.score or item.at and cold(stamp, now).past_score(item) or false
-							local share = puts.turns and (item.share or item.given and item.given.share)
-							if share and not score then
-								score = cold(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-							end
-							if not score and (item.priority or not first) then
-								score = cold(stamp, now).fractional_score(n, item.priority)
-							elseif not score then
-								score = n == 0 and first or string.format('-0.%016d', digits + n)
-							end
-							if n == 0 then
-								work = {score, item.jid}
-							else
-								work[2 * n + 1], work[2 * n + 2] = score, item.jid
-							end
-							n = n + 1
-							item.state = 'waiting'
-						end
-					end
-					do
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
-					if puts.turns then
-						cold(stamp, now).write_later(puts.turns)
-					end
-				end
-				local heard = #group < 5 or cold(stamp, now).is_heard()
-				for i = 1, #group do
-					local item = group[i]
-					do
-						local key, retries, tags = item.key, item.retries or '5', '[]'
-						do
-							local length = try('rpush', key .. '-history', text)
-							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-								cold(stamp, now).trim_history(key .. '-history', length, nil)
-							end
-						end
-						if item.tags and #item.tags > 0 then
-							cold(stamp, now).add_tags(item.jid, item.tags, 1)
-							tags = cjson.encode(item.tags)
-						end
-						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-						if item.waits then
-							cold(stamp, now).keep_delay(key, item.delay, item.checked)
-						end
-					end
-					if heard then
-						local jid = item.jid
-						try('publish', prefix .. 'log', first .. cjson.encode(jid) .. last)
-					end
-					if item.old and item.old.lost then
-						local jid, worker = item.jid, item.old.worker
-						local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-						try('publish', prefix .. 'w:' .. worker, message)
-						try('publish', prefix .. 'log', message)
-					end
-				end
-				do
-					local queues = prefix .. 'queues'
-					if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-						try('zrem', prefix .. 'x:queues', queue)
-						repeat
-							if classic then
-								local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-								if not heard.err and heard[2] == 0 then
-									break
-								end
-							end
-							try('publish', prefix .. 'x:queues', queue)
-						until true
-					end
-				end
-				if tracked2 then
-					local jids = cold(stamp, now).jids_of(group)
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i = 1, #scores do
-						if scores[i] then
-							try('publish', prefix .. 'put', jids[i])
-						end
-					end
-				end
-				if known_empty2 then
-					var.has_filled = true
-					if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-						call('expire', prefix .. 'x:filled', 1)
-					end
-				end
-				if idle2 and #group == 1 and group[1].delay == 0 then
-					repeat
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if not name then
-							break
-						end
-						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-						if woken == 0 or type(woken) ~= 'number' then
-							cold(stamp, now).wake(queue)
-						end
-					until true
-				elseif idle2 then
-					cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
-				end
-			end
-		end
-		if puts.watching or puts.batches then
-			cold(stamp, now).watch_all(puts)
-		end
-		if puts.mortal then
-			cold(stamp, now).enter_lives(items)
-		end
-		left = found
-	end
-	if left and left[1] then
-		return {left[1][2], left[1][3]}
-	end
-	return item.jid
+return item.jid
 end
 elseif command == 'pop' then
 local queue
 do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Queue', 'queue')
-	end
-	queue = text
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Queue', 'queue')
+end
+queue = text
 end
 local worker
 do
-	local text = ARGV[4]
-	if not text then
-		cold(stamp, now).reject_missing('Pop', 'worker')
-	end
-	worker = text
+local text = ARGV[4]
+if not text then
+	cold(stamp, now).reject_missing('Pop', 'worker')
+end
+worker = text
 end
 local count
 do
-	local text = ARGV[5]
-	local amount
+local text = ARGV[5]
+local amount
+do
+	local value
 	do
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number('Pop', 'count', text)
-			end
-			value = n
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number('Pop', 'count', text)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			cold(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
-		end
-		amount = value
+		value = n
 	end
-	if amount < 0 then
-		cold(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
+	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		cold(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
 	end
-	count = amount + 0
+	amount = value
+end
+if amount < 0 then
+	cold(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
+end
+count = amount + 0
 end
 local timed = ARGV[6] == 'timed'
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+local function are_short(durations)
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
+	end
+end
+return true
+end
+local function finite(text, default)
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
+end
+local function observe(kind, queue, durations)
+local day = now - now % 86400
+local key, short = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, are_short(durations)
+local values, asked
+if short then
+	values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+else
+	do
+		local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+		for i = 1, #durations do
+			local seconds = durations[i]
+			if seconds >= 0 and seconds < 1 then
+				short = short + 1
+			else
+				local name
+				repeat
+					if seconds < 60 then
+						name = 's' .. math.floor(seconds)
+						break
+					elseif seconds < 3600 then
+						name = 'm' .. math.floor(seconds / 60)
+						break
+					elseif seconds < 86400 then
+						name = 'h' .. math.floor(seconds / 3600)
+						break
+					end
+					name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+				until true
+				if not fields[name] then
+					fields[#fields + 1] = name
+				end
+				fields[name] = (fields[name] or 0) + 1
+			end
+		end
+		if short == 0 then
+			table.remove(fields, 4)
+		end
+		fields.s0 = short
+		asked = fields
+	end
+	values = try('hmget', key, unpack(asked))
+end
+local total, mean, vk, within_second = unpack(values, 1, 4)
+total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
+local fresh = total == 0
+if fresh then
+	mean, vk = 0, 0
+end
+for i = 1, #durations do
+	local value, before = durations[i], mean
+	total = total + 1
+	mean = mean + (value - mean) / total
+	vk = vk + (value - mean) * (value - before)
+end
+if short then
+	try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #durations))
+else
+	local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
+	local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+	for i = 4, #asked2 do
+		update[2 * i - 1] = asked2[i]
+		update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
+	end
+	try('hset', key, unpack(update))
+end
+if fresh then
+	cold(stamp, now).begin_day(kind, day, queue)
+end
+end
+if timed and count == 1 then
+local reply
+repeat
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local jid = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '0')[1]
+	if not jid then
+		reply = nil
+		break
+	end
+	local key = prefix .. 'j:' .. jid
+	local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', key .. '-dependents', key .. '-dependencies', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
+	local lasts, cap = 60, 100
+	if found > 0 then
+		repeat
+			local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
+			if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + 0)) > 0 then
+				lasts, cap = nil
+				break
+			end
+			local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+			local lasts2
+			do
+				local seconds = own and tonumber(own)
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = general and tonumber(general)
+				end
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = 60
+				end
+				lasts2 = seconds
+			end
+			if most or max_rate or lasts2 <= 0 then
+				lasts, cap = nil
+				break
+			end
+			lasts, cap = lasts2, finite(cap2, 100)
+		until true
+	end
+	local job = lasts and try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+	if not job or not job[1] or job[9] then
+		reply = nil
+		break
+	end
+	local values
+	repeat
+		local lasts3, cap2 = lasts, cap
+		local key = prefix .. 'j:' .. jid
+		local expires
+		repeat
+			if lasts3 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+				local digits, decimals = string.format('%d', now + lasts3), string.sub(stamp, 11)
+				if #digits == 10 and decimals ~= '.000000' then
+					expires = digits .. decimals
+					break
+				end
+			end
+			expires = string.format('%.17g', now + lasts3)
+		until true
+		call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
+		local popped
+		do
+			local details = '{"worker":' .. cjson.encode(worker) .. '}'
+			popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+		end
+		local entries
+		do
+			local length = try('rpush', key .. '-history', popped)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			end
+			entries = length
+		end
+		if entries ~= 2 or string.find(jid, '-', 1, true) then
+			cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+		end
+		call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+		do
+			local locks = {'0', '-----------------------------------------------------------------', expires, jid}
+			local first = 1 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+			do
+				local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * 1 + 2
+				local added = call('zadd', key, unpack(locks, first, last))
+				if first == 1 and type(added) == 'number' then
+					call('zrem', key, '-----------------------------------------------------------------')
+				end
+			end
+			local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * 1 + 2
+			local added = try('zadd', key, unpack(locks, first, last))
+			if first == 1 and type(added) == 'number' then
+				try('zrem', key, '-----------------------------------------------------------------')
+			end
+		end
+		observe('wait', queue, {now - finite(job[8], now)})
+		do
+			local lasts2 = lasts3 == 60 and '60' or string.format('%.17g', lasts3)
+			local klass, queue2, priority, retries = job[1], job[2], job[3], job[4]
+			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+			local stored = job[9]
+			if job.own_end then
+				lasts2 = string.format('%.17g', tonumber(expires) - now)
+			end
+			local is_usual = klass and queue2 and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+			local is_long = is_usual and #data >= 512
+			if is_long then
+				data = ''
+			end
+			if is_usual and not string.find(jid .. klass .. queue2 .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+				local text = jid .. '\001' .. klass .. '\001' .. queue2 .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts2 .. (stored and '\001\001\001' .. stored or '')
+				values = is_long and {text, job[6]} or text
+				break
+			end
+			values = {jid, klass, queue2, priority, retries, remaining, job[6], tags, time, stamp, lasts2, job[10] or false, job[11] or false, stored or nil}
+		end
+	until true
+	local reply2 = {NAMES, values, unpack(try('lrange', key .. '-history', '0', '-1'))}
+	do
+		local key, score = prefix .. 'workers', stamp
+		local reply3 = try('zadd', key, score, worker)
+		if type(reply3) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply3 = try('zadd', key, score, worker)
+		end
+	end
+	reply = reply2
+until true
+if reply then
+	return reply
+end
+end
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 local settings
-local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
+do
+local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+local lasts
+do
+	local seconds = own and tonumber(own)
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = general and tonumber(general)
 	end
-	return default
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = 60
+	end
+	lasts = seconds
 end
-local function lock_time(own, general)
+settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
+end
+var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
+if timed then
+var.budget.relations = 4000
+end
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+return empty_list
+end
+local function joined(texts)
+if #texts == 0 then
+	return empty_list
+elseif #texts == 1 then
+	return '[' .. texts[1] .. ']'
+elseif #texts == 2 then
+	return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+end
+return '[' .. table.concat(texts, ',') .. ']'
+end
+local function popped_json(jid, job, tracked, worker, expires, more)
+job[10], job[11] = job[10] or false, job[11] or false
+job[12], job[13] = false, jid
+job[14], job[15], job[16] = 'running', worker, expires
+local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+do
+	local jid, tags, failure = job[13], job[7], job[10]
+	do
+		local text = job[12]
+		if text then
+			cold(stamp, now).move_history(jid, text)
+		end
+	end
+	local retries, remaining, priority = job[4], job[5], job[3]
+	if retries ~= '5' then
+		retries = finite(retries, 0)
+	end
+	if remaining ~= '5' then
+		remaining = math.floor(finite(remaining, 0))
+	end
+	if priority ~= '0' then
+		priority = string.format('%.17g', (finite(priority, 0)))
+	end
+	local encode = cjson.encode
+	local history
+	do
+		local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+		local n = #list
+		if newest and n > 0 then
+			list[n] = newest
+			n = n - 1
+		end
+		for i = 1, n do
+			local object
+			repeat
+				local text = list[i]
+				local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+				if when then
+					object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+					break
+				end
+				when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+				if when then
+					object = '{"when":' .. when .. ',"what":' .. what .. '}'
+					break
+				end
+				object = cold(stamp, now).unusual_entry(text)
+			until true
+			list[i] = object
+		end
+		history = joined(list)
+	end
+	local related_jobs
+	repeat
+		local dependents = prefix .. 'j:' .. jid .. '-dependents'
+		local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+		if call('exists', dependents, dependencies) > 0 then
+			related_jobs = cold(stamp, now).sets_json(jid)
+			break
+		end
+		related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+	until true
+	return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and cold(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and cold(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and cold(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+end
+local out, show, at_once, is_left = {}, popped_json, count, false
+if timed then
+local function timed_json(jid, job, tracked, its_worker, expires)
+	local data = job[6]
+	local beside = data and #data >= 4096 and cold(stamp, now).set_beside(job) or ''
+	local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+	var.budget.text = var.budget.text - #text
+	return text
+end
+show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
+end
+repeat
+local wanted = count
+if settings.max_concurrency > 0 then
+	local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+end
+if settings.max_rate and wanted > 0 then
+	count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
+	break
+end
+count = wanted
+until true
+if count > 0 then
+settings.most, settings.worker = count, worker
+local jids
+repeat
+	local wanted = math.min(count, at_once)
+	local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+	if settings.tracked then
+		recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+	end
+	if lost or recur or scheduled then
+		jids = cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+		break
+	end
+	jids = var.none
+until true
+is_left = settings.left or jids ~= var.none and at_once < count
+while jids do
+	do
+		local jids2, show2 = jids, show
+		for first = 1, #jids2, 500 do
+			local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+			repeat
+				local queue, run, worker = settings.queue, settings.run, settings.worker
+				local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
+				local count, letters, passed
+				do
+					local n = #out
+					local run, over, letters2, passed2 = settings.run, 0, var.none, false
+					local text, may_expire
+					local count2 = #some
+					for i = 1, #some do
+						local key = prefix .. 'j:' .. some[i]
+						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+						local stored, size = job[9], #(job[6] or '')
+						if stored and run and settings.direct and n + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
+							count2, passed2 = i - 1, true
+							break
+						end
+						jobs[i], waited[i] = job, key
+						var.budget.taken = var.budget.taken + size
+						if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+							count2, settings.stopped, var.budget.drops = i - 1, true, 0
+							break
+						end
+						if stored then
+							if stored ~= text then
+								local has
+								repeat
+									if stored == var.last_text then
+										has = var.last_letters
+										break
+									end
+									local letters3 = string.match(stored, '^%a+') or ''
+									var.met_letters = var.met_letters or {}
+									local found = var.met_letters[letters3]
+									if not found then
+										found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
+										for letter in string.gmatch(letters3, '%a') do
+											found[letter] = true
+										end
+										var.met_letters[letters3] = found
+									end
+									var.last_text, var.last_letters = stored, found
+									has = found
+								until true
+								text, may_expire = stored, has.s or has.t
+								if letters2 ~= has then
+									letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
+								end
+							end
+							if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
+								job.over, over = true, over + 1
+								if run and over >= var.budget.drops then
+									count2, settings.stopped, var.budget.drops = i, true, 0
+									break
+								end
+							end
+						end
+					end
+					count, letters, passed = count2, letters2, passed2
+				end
+				local common
+				if letters.c then
+					count, common = cold(stamp, now).admit_some(settings, some, jobs, count, letters)
+				end
+				if passed and var.parked_here == parked_before then
+					settings.stopped = true
+				end
+				if run then
+					local first = count == 1 and '-1' or string.format('%d', -count)
+					if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+						settings.stopped = true
+						break
+					end
+				end
+				if letters.g then
+					cold(stamp, now).leave_all_turns(queue, jobs, count)
+				end
+				local locks
+				do
+					local count2 = count
+					local queue, cap, worker = settings.queue, settings.cap, settings.worker
+					local expires
+					repeat
+						local seconds = settings.heartbeat
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								expires = digits .. decimals
+								break
+							end
+						end
+						expires = string.format('%.17g', now + seconds)
+					until true
+					local popped
+					do
+						local details = '{"worker":' .. cjson.encode(worker) .. '}'
+						popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+					end
+					local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
+					local special = settings.lock_time or letters.l or letters.q
+					local put_at, put_time
+					for i = 1, count2 do
+						local jid, job, key = some[i], jobs[i], waited[i]
+						if job.refused then
+							cold(stamp, now).put_aside(queue, jid, job, settings.run)
+						elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+							n = n + 1
+							local entries
+							do
+								local length = try('rpush', key .. '-history', popped)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+									cold(stamp, now).trim_history(key .. '-history', length, cap)
+								end
+								entries = length
+							end
+							if entries ~= 2 or string.find(jid, '-', 1, true) then
+								cold(stamp, now).read_rest(jid, key, job, popped, cap)
+							end
+							local ends = expires
+							if special then
+								ends = cold(stamp, now).lock_special(key, job, worker, settings)
+							else
+								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+							end
+							if job[8] ~= put_at or n == 1 then
+								put_at, put_time = job[8], finite(job[8], now)
+							end
+							jobs[n], some[n], waited[n] = job, jid, now - put_time
+							locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
+						else
+							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+						end
+					end
+					for i = n + 1, #some do
+						some[i], waited[i] = nil, nil
+					end
+					locks = locks2
+				end
+				local n = #some
+				if n == 0 then
+					break
+				end
+				if letters.c then
+					cold(stamp, now).note_all_started(jobs, n, locks, common)
+				end
+				if settings.rate then
+					cold(stamp, now).note_starts(settings.rate, n)
+				end
+				do
+					local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+					do
+						local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
+						local added = call('zadd', key, unpack(locks, first, last))
+						if first == 1 and type(added) == 'number' then
+							call('zrem', key, '-----------------------------------------------------------------')
+						end
+					end
+					local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
+					local added = try('zadd', key, unpack(locks, first, last))
+					if first == 1 and type(added) == 'number' then
+						try('zrem', key, '-----------------------------------------------------------------')
+					end
+				end
+				observe('wait', queue, waited)
+				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
+				for i = 1, n do
+					if tracked[i] then
+						try('publish', prefix .. 'popped', some[i])
+					end
+					out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], settings.lasts)
+				end
+			until true
+		end
+	end
+	local more = math.min(count - #out, at_once)
+	if is_left and out[1] or var.budget.drops <= 0 or settings.stopped or var.budget.text <= 0 then
+		is_left = true
+		break
+	elseif more <= 0 then
+		break
+	end
+	settings.run = call
+	jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+	if #jids == 0 and not (settings.places and cold(stamp, now).bring_more(queue, settings, more)) then
+		break
+	end
+end
+end
+if var.met_limits then
+cold(stamp, now).settle_limits()
+elseif #out == 0 and settings.tracked then
+local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+if coming[1] then
+	cold(stamp, now).try_parked(coming[1], queue)
+end
+end
+do
+local key, score = prefix .. 'workers', stamp
+local reply = try('zadd', key, score, worker)
+if type(reply) == 'table' then
+	call('del', prefix .. 'x:none')
+	reply = try('zadd', key, score, worker)
+end
+end
+if timed and (var.large or is_left) then
+return cold(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
+end
+return joined(out)
+elseif command == 'heartbeat' then
+local jid
+do
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Job', 'jid')
+end
+jid = text
+end
+local worker
+do
+local text = ARGV[4]
+if not text then
+	cold(stamp, now).reject_missing('Heartbeat', 'worker')
+end
+worker = text
+end
+local data = ARGV[5]
+local since = ARGV[6] ~= '' and ARGV[6]
+if data then
+local ok, value, problem = pcall(cjson.decode, data)
+if not ok or problem then
+	cold(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+end
+end
+local key = prefix .. 'j:' .. jid
+local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
+local queue, grace, stored = unpack(job, 4)
+local problem
+do
+local owner = job[1]
+if job[2] ~= 'running' then
+	problem = cold(stamp, now).not_running('Heartbeat', jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	problem = cold(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
+end
+end
+if problem or not queue then
+cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
+end
+local function heartbeat_of(queue)
+do
+	local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
 	local seconds = own and tonumber(own)
 	if not seconds or seconds - seconds ~= 0 then
 		seconds = general and tonumber(general)
@@ -8335,619 +8977,157 @@ local function lock_time(own, general)
 	end
 	return seconds
 end
-do
-	local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-	settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lock_time(own, general), cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
-end
-var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
-if timed then
-	var.budget.relations = 4000
-end
-settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-	return empty_list
-end
-local function joined(texts)
-	if #texts == 0 then
-		return empty_list
-	elseif #texts == 1 then
-		return '[' .. texts[1] .. ']'
-	elseif #texts == 2 then
-		return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-	end
-	return '[' .. table.concat(texts, ',') .. ']'
-end
-local function popped_json(jid, job, tracked, worker, expires, more)
-	job[10], job[11] = job[10] or false, job[11] or false
-	job[12], job[13] = false, jid
-	job[14], job[15], job[16] = 'running', worker, expires
-	local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-	do
-		local jid, tags, failure = job[13], job[7], job[10]
-		do
-			local text = job[12]
-			if text then
-				cold(stamp, now).move_history(jid, text)
-			end
-		end
-		local retries, remaining, priority = job[4], job[5], job[3]
-		if retries ~= '5' then
-			retries = finite(retries, 0)
-		end
-		if remaining ~= '5' then
-			remaining = math.floor(finite(remaining, 0))
-		end
-		if priority ~= '0' then
-			priority = string.format('%.17g', (finite(priority, 0)))
-		end
-		local encode = cjson.encode
-		local history
-		do
-			local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-			local n = #list
-			if newest and n > 0 then
-				list[n] = newest
-				n = n - 1
-			end
-			for i = 1, n do
-				local object
-				repeat
-					local text = list[i]
-					local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-					if when then
-						object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						break
-					end
-					when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-					if when then
-						object = '{"when":' .. when .. ',"what":' .. what .. '}'
-						break
-					end
-					object = cold(stamp, now).unusual_entry(text)
-				until true
-				list[i] = object
-			end
-			history = joined(list)
-		end
-		local related_jobs
-		repeat
-			local dependents = prefix .. 'j:' .. jid .. '-dependents'
-			local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-			if call('exists', dependents, dependencies) > 0 then
-				related_jobs = cold(stamp, now).sets_json(jid)
-				break
-			end
-			related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-		until true
-		return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and cold(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and cold(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and cold(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-	end
-end
-local out, show, at_once, is_left = {}, popped_json, count, false
-if timed then
-	local function timed_json(jid, job, tracked, its_worker, expires)
-		local data = job[6]
-		local beside = data and #data >= 4096 and cold(stamp, now).set_beside(job) or ''
-		local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-		var.budget.text = var.budget.text - #text
-		return text
-	end
-	show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
-end
-repeat
-	local wanted = count
-	if settings.max_concurrency > 0 then
-		local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-		wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-	end
-	if settings.max_rate and wanted > 0 then
-		count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
-		break
-	end
-	count = wanted
-until true
-local function are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
-	end
-	return true
-end
-local function entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-if count > 0 then
-	settings.most, settings.worker = count, worker
-	local jids
-	repeat
-		local wanted = math.min(count, at_once)
-		local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-		if settings.tracked then
-			recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-		end
-		if lost or recur or scheduled then
-			jids = cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			break
-		end
-		jids = var.none
-	until true
-	is_left = settings.left or jids ~= var.none and at_once < count
-	while jids do
-		do
-			local jids2, show2 = jids, show
-			for first = 1, #jids2, 500 do
-				local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
-				repeat
-					local queue, run, worker = settings.queue, settings.run, settings.worker
-					local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
-					local count, letters, passed
-					do
-						local n = #out
-						local run, over, letters2, passed2 = settings.run, 0, var.none, false
-						local text, may_expire
-						local count2 = #some
-						for i = 1, #some do
-							local key = prefix .. 'j:' .. some[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							local stored, size = job[9], #(job[6] or '')
-							if stored and run and settings.direct and n + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
-								count2, passed2 = i - 1, true
-								break
-							end
-							jobs[i], waited[i] = job, key
-							var.budget.taken = var.budget.taken + size
-							if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
-								count2, settings.stopped, var.budget.drops = i - 1, true, 0
-								break
-							end
-							if stored then
-								if stored ~= text then
-									local has
-									repeat
-										if stored == var.last_text then
-											has = var.last_letters
-											break
-										end
-										local letters3 = string.match(stored, '^%a+') or ''
-										var.met_letters = var.met_letters or {}
-										local found = var.met_letters[letters3]
-										if not found then
-											found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
-											for letter in string.gmatch(letters3, '%a') do
-												found[letter] = true
-											end
-											var.met_letters[letters3] = found
-										end
-										var.last_text, var.last_letters = stored, found
-										has = found
-									until true
-									text, may_expire = stored, has.s or has.t
-									if letters2 ~= has then
-										letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
-									end
-								end
-								if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
-									job.over, over = true, over + 1
-									if run and over >= var.budget.drops then
-										count2, settings.stopped, var.budget.drops = i, true, 0
-										break
-									end
-								end
-							end
-						end
-						count, letters, passed = count2, letters2, passed2
-					end
-					local common
-					if letters.c then
-						count, common = cold(stamp, now).admit_some(settings, some, jobs, count, letters)
-					end
-					if passed and var.parked_here == parked_before then
-						settings.stopped = true
-					end
-					if run then
-						local first = count == 1 and '-1' or string.format('%d', -count)
-						if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-							settings.stopped = true
-							break
-						end
-					end
-					if letters.g then
-						cold(stamp, now).leave_all_turns(queue, jobs, count)
-					end
-					local locks
-					do
-						local count2 = count
-						local queue, cap, worker = settings.queue, settings.cap, settings.worker
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
-									break
-								end
-							end
-							expires = string.format('%.17g', now + seconds)
-						until true
-						local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-						local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
-						local special = settings.lock_time or letters.l or letters.q
-						local put_at, put_time
-						for i = 1, count2 do
-							local jid, job, key = some[i], jobs[i], waited[i]
-							if job.refused then
-								cold(stamp, now).put_aside(queue, jid, job, settings.run)
-							elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries
-								do
-									local length = try('rpush', key .. '-history', popped)
-									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-										cold(stamp, now).trim_history(key .. '-history', length, cap)
-									end
-									entries = length
-								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									cold(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if special then
-									ends = cold(stamp, now).lock_special(key, job, worker, settings)
-								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], some[n], waited[n] = job, jid, now - put_time
-								locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							end
-						end
-						for i = n + 1, #some do
-							some[i], waited[i] = nil, nil
-						end
-						locks = locks2
-					end
-					local n = #some
-					if n == 0 then
-						break
-					end
-					if letters.c then
-						cold(stamp, now).note_all_started(jobs, n, locks, common)
-					end
-					if settings.rate then
-						cold(stamp, now).note_starts(settings.rate, n)
-					end
-					do
-						local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-						do
-							local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
-							local added = call('zadd', key, unpack(locks, first, last))
-							if first == 1 and type(added) == 'number' then
-								call('zrem', key, '-----------------------------------------------------------------')
-							end
-						end
-						local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
-						local added = try('zadd', key, unpack(locks, first, last))
-						if first == 1 and type(added) == 'number' then
-							try('zrem', key, '-----------------------------------------------------------------')
-						end
-					end
-					do
-						local day = now - now % 86400
-						local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-						local values, asked
-						if short then
-							values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-						else
-							do
-								local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-								for i = 1, #waited do
-									local seconds = waited[i]
-									if seconds >= 0 and seconds < 1 then
-										short = short + 1
-									else
-										local name
-										repeat
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-												break
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-												break
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-												break
-											end
-											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-										until true
-										if not fields[name] then
-											fields[#fields + 1] = name
-										end
-										fields[name] = (fields[name] or 0) + 1
-									end
-								end
-								if short == 0 then
-									table.remove(fields, 4)
-								end
-								fields.s0 = short
-								asked = fields
-							end
-							values = try('hmget', key, unpack(asked))
-						end
-						local total, mean, vk, within_second = unpack(values, 1, 4)
-						total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
-						local fresh = total == 0
-						if fresh then
-							mean, vk = 0, 0
-						end
-						for i = 1, #waited do
-							local value, before = waited[i], mean
-							total = total + 1
-							mean = mean + (value - mean) / total
-							vk = vk + (value - mean) * (value - before)
-						end
-						if short then
-							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #waited))
-						else
-							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
-							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-							for i = 4, #asked2 do
-								update[2 * i - 1] = asked2[i]
-								update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
-							end
-							try('hset', key, unpack(update))
-						end
-						if fresh then
-							cold(stamp, now).begin_day('wait', day, queue)
-						end
-					end
-					local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
-					for i = 1, n do
-						if tracked[i] then
-							try('publish', prefix .. 'popped', some[i])
-						end
-						out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1], settings.lasts)
-					end
-				until true
-			end
-		end
-		local more = math.min(count - #out, at_once)
-		if is_left and out[1] or var.budget.drops <= 0 or settings.stopped or var.budget.text <= 0 then
-			is_left = true
-			break
-		elseif more <= 0 then
-			break
-		end
-		settings.run = call
-		jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-		if #jids == 0 and not (settings.places and cold(stamp, now).bring_more(queue, settings, more)) then
-			break
-		end
-	end
-end
-if var.met_limits then
-	cold(stamp, now).settle_limits()
-elseif #out == 0 and settings.tracked then
-	local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-	if coming[1] then
-		cold(stamp, now).try_parked(coming[1], queue)
-	end
-end
-do
-	local key, score = prefix .. 'workers', stamp
-	local reply = try('zadd', key, score, worker)
-	if type(reply) == 'table' then
-		call('del', prefix .. 'x:none')
-		reply = try('zadd', key, score, worker)
-	end
-end
-if timed and (var.large or is_left) then
-	return cold(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
-end
-return joined(out)
-elseif command == 'heartbeat' then
-local jid
-do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Job', 'jid')
-	end
-	jid = text
-end
-local worker
-do
-	local text = ARGV[4]
-	if not text then
-		cold(stamp, now).reject_missing('Heartbeat', 'worker')
-	end
-	worker = text
-end
-local data = ARGV[5]
-local since = ARGV[6] ~= '' and ARGV[6]
-if data then
-	local ok, value, problem = pcall(cjson.decode, data)
-	if not ok or problem then
-		cold(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
-	end
-end
-local key = prefix .. 'j:' .. jid
-local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
-local queue, grace, stored = unpack(job, 4)
-local problem
-do
-	local owner = job[1]
-	if job[2] ~= 'running' then
-		problem = cold(stamp, now).not_running('Heartbeat', jid, job[2])
-	elseif owner ~= worker or since and since ~= job[3] then
-		problem = cold(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
-	end
-end
-if problem or not queue then
-	cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
-end
-local function heartbeat_of(queue)
-	do
-		local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
-		local seconds = own and tonumber(own)
-		if not seconds or seconds - seconds ~= 0 then
-			seconds = general and tonumber(general)
-		end
-		if not seconds or seconds - seconds ~= 0 then
-			seconds = 60
-		end
-		return seconds
-	end
 end
 local function own_lock_time(text)
-	local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-	local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
-	return seconds > 0 and seconds < math.huge and seconds or nil
+local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+return seconds > 0 and seconds < math.huge and seconds or nil
 end
 local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 local text
 repeat
-	if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-		local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-		if #digits == 10 and decimals ~= '.000000' then
-			text = digits .. decimals
-			break
-		end
+if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+	local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+	if #digits == 10 and decimals ~= '.000000' then
+		text = digits .. decimals
+		break
 	end
-	text = string.format('%.17g', now + seconds)
+end
+text = string.format('%.17g', now + seconds)
 until true
 local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(try('zadd', locks, text, jid)) == 'table' then
-	call('del', prefix .. 'x:none')
-	call('zadd', locks, text, jid)
+call('del', prefix .. 'x:none')
+call('zadd', locks, text, jid)
 end
 if data then
-	call('hset', key, 'expires', text, 'worker', worker, 'data', data)
+call('hset', key, 'expires', text, 'worker', worker, 'data', data)
 else
-	call('hset', key, 'expires', text, 'worker', worker)
+call('hset', key, 'expires', text, 'worker', worker)
 end
 if grace then
-	call('hdel', key, 'grace')
+call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 return now + seconds
 elseif command == 'finish' then
-local is_done
+local function required(area, name, text)
+if not text then
+	cold(stamp, now).reject_missing(area, name)
+end
+return text
+end
+local worker = required('Finish', 'worker', ARGV[3])
 local function are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
 	end
-	return true
+end
+return true
 end
 local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 local function unlock(queue, jids, ran, worker)
-	if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-		for i = 1, #jids do
-			do
-				local jid = jids[i]
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-			end
-		end
-	end
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-	do
-		local day = now - now % 86400
-		local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-		local values, asked
-		if short then
-			values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-		else
-			do
-				local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-				for i = 1, #ran do
-					local seconds = ran[i]
-					if seconds >= 0 and seconds < 1 then
-						short = short + 1
-					else
-						local name
-						repeat
-							if seconds < 60 then
-								name = 's' .. math.floor(seconds)
-								break
-							elseif seconds < 3600 then
-								name = 'm' .. math.floor(seconds / 60)
-								break
-							elseif seconds < 86400 then
-								name = 'h' .. math.floor(seconds / 3600)
-								break
-							end
-							name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-						until true
-						if not fields[name] then
-							fields[#fields + 1] = name
-						end
-						fields[name] = (fields[name] or 0) + 1
-					end
-				end
-				if short == 0 then
-					table.remove(fields, 4)
-				end
-				fields.s0 = short
-				asked = fields
-			end
-			values = try('hmget', key, unpack(asked))
-		end
-		local total, mean, vk, within_second = unpack(values, 1, 4)
-		total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
-		local fresh = total == 0
-		if fresh then
-			mean, vk = 0, 0
-		end
-		for i = 1, #ran do
-			local value, before = ran[i], mean
-			total = total + 1
-			mean = mean + (value - mean) / total
-			vk = vk + (value - mean) * (value - before)
-		end
-		if short then
-			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
-		else
-			local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
-			local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-			for i = 4, #asked2 do
-				update[2 * i - 1] = asked2[i]
-				update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
-			end
-			try('hset', key, unpack(update))
-		end
-		if fresh then
-			cold(stamp, now).begin_day('run', day, queue)
+if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+	for i = 1, #jids do
+		do
+			local jid = jids[i]
+			try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 		end
 	end
 end
-repeat
-	local _, _, worker, action, queue, n, jid, another = unpack(ARGV)
-	if action ~= 'completed' or n ~= '1' or not jid or another then
-		is_done = false
-		break
+try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+do
+	local day = now - now % 86400
+	local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+	local values, asked
+	if short then
+		values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+	else
+		do
+			local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+			for i = 1, #ran do
+				local seconds = ran[i]
+				if seconds >= 0 and seconds < 1 then
+					short = short + 1
+				else
+					local name
+					repeat
+						if seconds < 60 then
+							name = 's' .. math.floor(seconds)
+							break
+						elseif seconds < 3600 then
+							name = 'm' .. math.floor(seconds / 60)
+							break
+						elseif seconds < 86400 then
+							name = 'h' .. math.floor(seconds / 3600)
+							break
+						end
+						name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+					until true
+					if not fields[name] then
+						fields[#fields + 1] = name
+					end
+					fields[name] = (fields[name] or 0) + 1
+				end
+			end
+			if short == 0 then
+				table.remove(fields, 4)
+			end
+			fields.s0 = short
+			asked = fields
+		end
+		values = try('hmget', key, unpack(asked))
 	end
+	local total, mean, vk, within_second = unpack(values, 1, 4)
+	total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
+	local fresh = total == 0
+	if fresh then
+		mean, vk = 0, 0
+	end
+	for i = 1, #ran do
+		local value, before = ran[i], mean
+		total = total + 1
+		mean = mean + (value - mean) / total
+		vk = vk + (value - mean) * (value - before)
+	end
+	if short then
+		try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
+	else
+		local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
+		local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+		for i = 4, #asked2 do
+			update[2 * i - 1] = asked2[i]
+			update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
+		end
+		try('hset', key, unpack(update))
+	end
+	if fresh then
+		cold(stamp, now).begin_day('run', day, queue)
+	end
+end
+end
+if ARGV[4] == 'completed' and ARGV[6] == '1' and #ARGV == 7 then
+local is_done
+repeat
+	local jid, queue = ARGV[7], ARGV[5]
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local key = prefix .. 'j:' .. jid
 	local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 	local owner, state, began, retries, place, grace, stored = unpack(job)
-	if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored then
+	if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored or nil then
 		is_done = false
 		break
 	end
@@ -8981,7 +9161,7 @@ repeat
 		end
 	end
 	do
-		local remaining, more = retries or '5', {}
+		local remaining, more = retries or '5', '' ~= '' and {'data', ''} or {}
 		call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more))
 	end
 	repeat
@@ -9013,1562 +9193,1638 @@ repeat
 	end
 	is_done = true
 until true
-var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 if is_done then
-	return var.none
+	return {}
 end
-local function required(area, name, text)
-	if not text then
-		cold(stamp, now).reject_missing(area, name)
-	end
-	return text
 end
-local worker = required('Finish', 'worker', ARGV[3])
 local function whole(area, name, text)
-	local amount
+local amount
+do
+	local value
 	do
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number(area, name, text)
-			end
-			value = n
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number(area, name, text)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-		end
-		amount = value
+		value = n
 	end
-	if amount < 0 then
-		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 	end
-	return amount + 0
+	amount = value
+end
+if amount < 0 then
+	cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return amount + 0
 end
 local function read_item(at)
-	local jid = required('Finish', 'jid', ARGV[at + 1])
-	local queue = required('Finish', 'queue', ARGV[at + 2])
-	local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
-	if item.data ~= '' then
-		local text = item.data
-		local ok, value, problem = pcall(cjson.decode, text)
-		if not ok or problem then
-			cold(stamp, now).reject('Finish', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-		end
+local jid = required('Finish', 'jid', ARGV[at + 1])
+local queue = required('Finish', 'queue', ARGV[at + 2])
+local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
+if item.data ~= '' then
+	local text = item.data
+	local ok, value, problem = pcall(cjson.decode, text)
+	if not ok or problem then
+		cold(stamp, now).reject('Finish', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 	end
-	local first = at + 5
-	if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-		return item, first
-	end
-	local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-	cold(stamp, now).read_outcome(item, ARGV[at], first, last)
-	return item, last + 1
+end
+local first = at + 5
+if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+	return item, first
+end
+local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+cold(stamp, now).read_outcome(item, ARGV[at], first, last)
+return item, last + 1
 end
 local items, completed, brief = {}, 0, true
 local at, n = 4, 0
 while at <= #ARGV do
-	if ARGV[at] == 'completed' then
-		local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
-		last = last + whole('Finish', 'n', ARGV[last])
-		for i = at + 3, last do
-			n, completed = n + 1, completed + 1
-			items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
-		end
-		at = last + 1
-	else
-		n, brief = n + 1, false
-		items[n], at = read_item(at)
-		if not items[n].action then
-			completed = completed + 1
-		end
+if ARGV[at] == 'completed' then
+	local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
+	last = last + whole('Finish', 'n', ARGV[last])
+	for i = at + 3, last do
+		n, completed = n + 1, completed + 1
+		items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
 	end
+	at = last + 1
+else
+	n, brief = n + 1, false
+	items[n], at = read_item(at)
+	if not items[n].action then
+		completed = completed + 1
+	end
+end
 end
 if n > 1000 then
-	cold(stamp, now).reject('Finish', 'More than 1000 jobs')
+cold(stamp, now).reject('Finish', 'More than 1000 jobs')
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
+var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 var.budget.releases = math.max(250, n)
 local function count_existing(keys)
-	local count = 0
-	for from = 1, #keys, 1000 do
-		count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-	end
-	return count
+local count = 0
+for from = 1, #keys, 1000 do
+	count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+end
+return count
 end
 local function any_dependents(items, more)
-	if not items[2] then
-		return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-	end
-	local keys = {more, prefix .. 'x:rest', unpack(items)}
-	for i = 1, #items do
-		keys[i + 2] = items[i].key .. '-dependents'
-	end
-	return count_existing(keys) > 0
+if not items[2] then
+	return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+end
+local keys = {more, prefix .. 'x:rest', unpack(items)}
+for i = 1, #items do
+	keys[i + 2] = items[i].key .. '-dependents'
+end
+return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
 local function complete(worker, items)
-	local owned
-	do
-		local mine, seen = items, {}
-		for i = 1, #items do
-			local item = items[i]
-			local problem
-			if seen[item.jid] then
-				problem = cold(stamp, now).new_problem('not_running', item.jid, 'is not currently running: complete')
-			else
-				repeat
-					local jid = item.jid
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-					local refusal = job.err and job
-					if not refusal and not item.anybody then
-						repeat
-							local since = item.since
-							local owner = job[1]
-							if job[2] ~= 'running' then
-								refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-								break
-							elseif owner ~= worker or since and since ~= job[3] then
-								refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
-								break
-							end
-							refusal = nil
-						until true
-					end
-					if refusal then
-						problem = refusal
-						break
-					end
-					local state, began, retries, queue, grace, stored = unpack(job, 2)
-					if item.queue ~= queue then
-						problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
-						break
-					end
-					item.key, item.retries, item.began = key, retries or '5', began
-					if item.anybody and state ~= 'running' then
-						item.began = stamp
-					end
-					if grace then
-						item.grace = grace
-					end
-					if stored then
-						local has
-						repeat
-							if stored == var.last_text then
-								has = var.last_letters
-								break
-							end
-							local letters = string.match(stored, '^%a+') or ''
-							var.met_letters = var.met_letters or {}
-							local found = var.met_letters[letters]
-							if not found then
-								found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-								for letter in string.gmatch(letters, '%a') do
-									found[letter] = true
-								end
-								var.met_letters[letters] = found
-							end
-							var.last_text, var.last_letters = stored, found
-							has = found
-						until true
-						item.stored, frees_limits = stored, frees_limits or has.c
-						has_ending = has_ending or has.ending
-					end
-					if item.next then
-						problem = cold(stamp, now).prepare_next(item)
-						break
-					end
-					problem = nil
-				until true
-			end
-			if problem then
-				item.problem = problem
-				if mine == items then
-					mine = {unpack(items, 1, i - 1)}
-				end
-			elseif mine ~= items then
-				mine[#mine + 1] = item
-			end
-			if not problem and #items > 1 then
-				seen[item.jid] = true
-			end
-		end
-		owned = mine
-	end
-	if #owned == 0 then
-		return
-	end
-	local queues
-	do
-		local queue, several = owned[1].queue, false
-		for i = 2, #owned do
-			several = several or owned[i].queue ~= queue
-		end
-		local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
-		for i = 1, #groups do
-			local ids, times
-			do
-				local items = groups[i]
-				local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-				local began, time
-				for i2 = 1, #items do
-					local item = items[i2]
-					if item.began ~= began or i2 == 1 then
-						began, time = item.began, finite(item.began, now)
-					end
-					ids2[i2], ran[i2] = item.jid, now - time
-				end
-				ids, times = ids2, ran
-			end
-			groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
-		end
-		queues = groups
-	end
-	local config
-	repeat
-		if not queues[2] then
-			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-			break
-		end
-		local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-		for i = 1, #queues do
-			fields[3 + i] = queues[i].queue .. '-max-concurrency'
-		end
-		config = try('hmget', prefix .. 'config', unpack(fields))
-	until true
-	local seconds, count, cap = unpack(config, 1, 3)
-	cap = finite(cap, 100)
-	local special = any_dependents(owned, prefix .. 'tracked')
-	for i = 1, #queues do
-		unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
-	end
-	for i = 1, special and #queues or 0 do
-		do
-			local jids = queues[i].jids
-			local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-			for i2 = 1, #scores do
-				if scores[i2] then
-					try('publish', prefix .. 'completed', jids[i2])
-				end
-			end
-		end
-	end
-	local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
-	for i = 1, #owned do
-		local item = owned[i]
-		if item.grace then
-			call('hdel', item.key, 'grace')
-		end
-		do
-			local jid, key, cap2 = item.jid, item.key, cap
-			local entries
-			do
-				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					cold(stamp, now).trim_history(key .. '-history', length, cap2)
-				end
-				entries = length
-			end
-			if entries == 1 then
-				cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
-			end
-		end
-		if item.next then
-			item.state = cold(stamp, now).advance(item, cap)
-			if finished == owned then
-				finished = {unpack(owned, 1, i - 1)}
-			end
+local owned
+do
+	local mine, seen = items, {}
+	for i = 1, #items do
+		local item = items[i]
+		local problem
+		if seen[item.jid] then
+			problem = cold(stamp, now).new_problem('not_running', item.jid, 'is not currently running: complete')
 		else
-			item.state = 'complete'
-			do
-				local more = item.data ~= '' and {'data', item.data} or var.none
-				if item.result then
-					more = {'x:result', cold(stamp, now).result_field('complete', stamp, item.result), unpack(more)}
-				end
-				local key, remaining, more2 = item.key, item.retries, more
-				call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
-			end
-			if has_ending and item.stored and cold(stamp, now).has_any(item.stored, 'kruw') then
-				ending[#ending + 1] = item
-			end
-			if finished ~= owned then
-				finished[#finished + 1] = item
-			end
-		end
-	end
-	if #finished > 0 then
-		local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
-		if #kept > 0 then
-			local scored = {stamp, kept[1].jid, unpack(kept, 3)}
-			for i = 2, #kept do
-				scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-			end
-			local added = try('zadd', prefix .. 'completed', unpack(scored))
 			repeat
-				local n = #kept
-				local completed = prefix .. 'completed'
-				if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+				local jid = item.jid
+				local key = prefix .. 'j:' .. jid
+				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
+				local refusal = job.err and job
+				if not refusal and not item.anybody then
+					repeat
+						local since = item.since
+						local owner = job[1]
+						if job[2] ~= 'running' then
+							refusal = cold(stamp, now).not_running('Complete', jid, job[2])
+							break
+						elseif owner ~= worker or since and since ~= job[3] then
+							refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+							break
+						end
+						refusal = nil
+					until true
+				end
+				if refusal then
+					problem = refusal
 					break
 				end
-				local before
-				repeat
-					local seconds2 = -finite(seconds, 604800)
-					if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							before = digits .. decimals
+				local state, began, retries, queue, grace, stored = unpack(job, 2)
+				if item.queue ~= queue then
+					problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
+					break
+				end
+				item.key, item.retries, item.began = key, retries or '5', began
+				if item.anybody and state ~= 'running' then
+					item.began = stamp
+				end
+				if grace then
+					item.grace = grace
+				end
+				if stored then
+					local has
+					repeat
+						if stored == var.last_text then
+							has = var.last_letters
 							break
 						end
-					end
-					before = string.format('%.17g', now + seconds2)
-				until true
-				local excess = call('zcard', completed) - finite(count, 50000)
-				if excess > 0 or call('zcount', completed, '0', before) > 0 then
-					cold(stamp, now).prune(before, excess, 100 + n)
+						local letters = string.match(stored, '^%a+') or ''
+						var.met_letters = var.met_letters or {}
+						local found = var.met_letters[letters]
+						if not found then
+							found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+							for letter in string.gmatch(letters, '%a') do
+								found[letter] = true
+							end
+							var.met_letters[letters] = found
+						end
+						var.last_text, var.last_letters = stored, found
+						has = found
+					until true
+					item.stored, frees_limits = stored, frees_limits or has.c
+					has_ending = has_ending or has.ending
 				end
+				if item.next then
+					problem = cold(stamp, now).prepare_next(item)
+					break
+				end
+				problem = nil
 			until true
 		end
-		local items = finished
-		local queue, rest
-		for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-			local item = items[i]
-			if item.queue ~= queue then
-				queue = item.queue
-				rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+		if problem then
+			item.problem = problem
+			if mine == items then
+				mine = {unpack(items, 1, i - 1)}
 			end
-			do
-				local jid, rest2 = item.jid, rest
-				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
-			end
+		elseif mine ~= items then
+			mine[#mine + 1] = item
 		end
-		if special and any_dependents(items, prefix .. 'x:none') then
-			for i = 1, #items do
-				cold(stamp, now).release_dependents(items[i].jid)
-			end
-			local some = var.budget.releases < math.huge
-			local _, more = cold(stamp, now).settle_rest()
-			if some and more then
-				items[#items].state = 'complete+'
-			end
+		if not problem and #items > 1 then
+			seen[item.jid] = true
 		end
 	end
+	owned = mine
+end
+if #owned == 0 then
+	return
+end
+local queues
+do
+	local queue, several = owned[1].queue, false
+	for i = 2, #owned do
+		several = several or owned[i].queue ~= queue
+	end
+	local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
+	for i = 1, #groups do
+		local ids, times
+		do
+			local items = groups[i]
+			local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+			local began, time
+			for i2 = 1, #items do
+				local item = items[i2]
+				if item.began ~= began or i2 == 1 then
+					began, time = item.began, finite(item.began, now)
+				end
+				ids2[i2], ran[i2] = item.jid, now - time
+			end
+			ids, times = ids2, ran
+		end
+		groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
+	end
+	queues = groups
+end
+local config
+repeat
+	if not queues[2] then
+		config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+		break
+	end
+	local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 	for i = 1, #queues do
-		if finite(config[3 + i], 0) > 0 then
-			cold(stamp, now).wake(queues[i].queue)
-		end
+		fields[3 + i] = queues[i].queue .. '-max-concurrency'
 	end
-	if frees_limits then
-		local found, jids, seen = {}, {}, {}
-		for i = 1, #owned do
-			local item = owned[i]
-			local stored = item.stored
-			if stored and item.anybody then
-				cold(stamp, now).leave_limits(item.jid, stored)
-			elseif stored then
-				local its = seen[stored] or var.none
-				if its == var.none and (string.find(stored, '^%a*c') ~= nil) then
-					repeat
-						local _, values
-						repeat
-							local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
-							local ok, values2 = pcall(cjson.decode, body or '')
-							if ok and type(values2) == 'table' then
-								_, values = letters, values2
-								break
-							end
-							_, values = '', {}
-						until true
-						local listed = values.c
-						if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-							its = listed
-							break
-						end
-						local found, seen = {}, {}
-						for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-							if type(name) == 'string' and not seen[name] and #found < 8 then
-								seen[name], found[#found + 1] = true, name
-							end
-						end
-						its = found
-					until true
-					seen[stored] = its
-				end
-				for at = 1, #its do
-					local name = its[at]
-					if not jids[name] then
-						jids[name], found[#found + 1] = {}, name
-					end
-					jids[name][#jids[name] + 1] = item.jid
-				end
-			end
-		end
-		for i = 1, #found do
-			local freed = try('zrem', prefix .. 'x:limit:' .. found[i] .. ':held', unpack(jids[found[i]]))
-			if type(freed) == 'number' and freed > 0 and try('exists', prefix .. 'x:limit:' .. found[i] .. ':wait') == 1 then
-				cold(stamp, now).fill_limit(found[i])
+	config = try('hmget', prefix .. 'config', unpack(fields))
+until true
+local seconds, count, cap = unpack(config, 1, 3)
+cap = finite(cap, 100)
+local special = any_dependents(owned, prefix .. 'tracked')
+for i = 1, #queues do
+	unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
+end
+for i = 1, special and #queues or 0 do
+	do
+		local jids = queues[i].jids
+		local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+		for i2 = 1, #scores do
+			if scores[i2] then
+				try('publish', prefix .. 'completed', jids[i2])
 			end
 		end
 	end
 end
+local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+for i = 1, #owned do
+	local item = owned[i]
+	if item.grace then
+		call('hdel', item.key, 'grace')
+	end
+	do
+		local jid, key, cap2 = item.jid, item.key, cap
+		local entries
+		do
+			local length = try('rpush', key .. '-history', done)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			end
+			entries = length
+		end
+		if entries == 1 then
+			cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
+		end
+	end
+	if item.next then
+		item.state = cold(stamp, now).advance(item, cap)
+		if finished == owned then
+			finished = {unpack(owned, 1, i - 1)}
+		end
+	else
+		item.state = 'complete'
+		do
+			local more = item.data ~= '' and {'data', item.data} or var.none
+			if item.result then
+				more = {'x:result', cold(stamp, now).result_field('complete', stamp, item.result), unpack(more)}
+			end
+			local key, remaining, more2 = item.key, item.retries, more
+			call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
+		end
+		if has_ending and item.stored and cold(stamp, now).has_any(item.stored, 'kruw') then
+			ending[#ending + 1] = item
+		end
+		if finished ~= owned then
+			finished[#finished + 1] = item
+		end
+	end
+end
+if #finished > 0 then
+	local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
+	if #kept > 0 then
+		local scored = {stamp, kept[1].jid, unpack(kept, 3)}
+		for i = 2, #kept do
+			scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+		end
+		local added = try('zadd', prefix .. 'completed', unpack(scored))
+		repeat
+			local n = #kept
+			local completed = prefix .. 'completed'
+			if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+				break
+			end
+			local before
+			repeat
+				local seconds2 = -finite(seconds, 604800)
+				if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
+					if #digits == 10 and decimals ~= '.000000' then
+						before = digits .. decimals
+						break
+					end
+				end
+				before = string.format('%.17g', now + seconds2)
+			until true
+			local excess = call('zcard', completed) - finite(count, 50000)
+			if excess > 0 or call('zcount', completed, '0', before) > 0 then
+				cold(stamp, now).prune(before, excess, 100 + n)
+			end
+		until true
+	end
+	local items = finished
+	local queue, rest
+	for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
+		local item = items[i]
+		if item.queue ~= queue then
+			queue = item.queue
+			rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+		end
+		do
+			local jid, rest2 = item.jid, rest
+			try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
+		end
+	end
+	if special and any_dependents(items, prefix .. 'x:none') then
+		for i = 1, #items do
+			cold(stamp, now).release_dependents(items[i].jid)
+		end
+		local some = var.budget.releases < math.huge
+		local _, more = cold(stamp, now).settle_rest()
+		if some and more then
+			items[#items].state = 'complete+'
+		end
+	end
+end
+for i = 1, #queues do
+	if finite(config[3 + i], 0) > 0 then
+		cold(stamp, now).wake(queues[i].queue)
+	end
+end
+if frees_limits then
+	local found, jids, seen = {}, {}, {}
+	for i = 1, #owned do
+		local item = owned[i]
+		local stored = item.stored
+		if stored and item.anybody then
+			cold(stamp, now).leave_limits(item.jid, stored)
+		elseif stored then
+			local its = seen[stored] or var.none
+			if its == var.none and (string.find(stored, '^%a*c') ~= nil) then
+				repeat
+					local _, values
+					repeat
+						local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
+						local ok, values2 = pcall(cjson.decode, body or '')
+						if ok and type(values2) == 'table' then
+							_, values = letters, values2
+							break
+						end
+						_, values = '', {}
+					until true
+					local listed = values.c
+					if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+						its = listed
+						break
+					end
+					local found, seen = {}, {}
+					for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+						if type(name) == 'string' and not seen[name] and #found < 8 then
+							seen[name], found[#found + 1] = true, name
+						end
+					end
+					its = found
+				until true
+				seen[stored] = its
+			end
+			for at = 1, #its do
+				local name = its[at]
+				if not jids[name] then
+					jids[name], found[#found + 1] = {}, name
+				end
+				jids[name][#jids[name] + 1] = item.jid
+			end
+		end
+	end
+	for i = 1, #found do
+		local freed = try('zrem', prefix .. 'x:limit:' .. found[i] .. ':held', unpack(jids[found[i]]))
+		if type(freed) == 'number' and freed > 0 and try('exists', prefix .. 'x:limit:' .. found[i] .. ':wait') == 1 then
+			cold(stamp, now).fill_limit(found[i])
+		end
+	end
+end
+end
 if completed == n then
-	complete(worker, items)
+complete(worker, items)
 else
-	complete(worker, cold(stamp, now).without(items, 'action'))
-	cold(stamp, now).give_each(worker, items)
+complete(worker, cold(stamp, now).without(items, 'action'))
+cold(stamp, now).give_each(worker, items)
 end
 local outcomes = items[2] and {unpack(items)} or {false}
 for i = 1, n do
-	local item = items[i]
-	if item.problem then
-		outcomes[i] = '!' .. cold(stamp, now).text_of(item.problem)
-	else
-		outcomes[i] = item.state or tostring(item.remaining)
-	end
-	brief = brief and item.state == 'complete'
+local item = items[i]
+if item.problem then
+	outcomes[i] = '!' .. cold(stamp, now).text_of(item.problem)
+else
+	outcomes[i] = item.state or tostring(item.remaining)
+end
+brief = brief and item.state == 'complete'
 end
 return brief and var.none or outcomes
 elseif command == 'fail' then
 local jid
 do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Job', 'jid')
-	end
-	jid = text
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Job', 'jid')
+end
+jid = text
 end
 local worker
 do
-	local text = ARGV[4]
-	if not text then
-		cold(stamp, now).reject_missing('Fail', 'worker')
-	end
-	worker = text
+local text = ARGV[4]
+if not text then
+	cold(stamp, now).reject_missing('Fail', 'worker')
+end
+worker = text
 end
 local group
 do
-	local text = ARGV[5]
-	if not text then
-		cold(stamp, now).reject_missing('Fail', 'group')
-	end
-	group = text
+local text = ARGV[5]
+if not text then
+	cold(stamp, now).reject_missing('Fail', 'group')
+end
+group = text
 end
 local message, data = ARGV[6], ARGV[7]
 if not message then
-	cold(stamp, now).reject('Fail', 'Arg "message" missing')
+cold(stamp, now).reject('Fail', 'Arg "message" missing')
 end
 if data then
-	local ok, value, problem = pcall(cjson.decode, data)
-	if not ok or problem then
-		cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
-	end
+local ok, value, problem = pcall(cjson.decode, data)
+if not ok or problem then
+	cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+end
 end
 local item = {jid = jid, group = group, message = message, data = data or ''}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-	item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
+item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
 end
 if ARGV[9] and ARGV[9] ~= '' then
-	item.since = ARGV[9]
+item.since = ARGV[9]
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 local problem
 local function entry(at, what, details)
-	return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function add_failure(jid, group)
-	local reply = try('lpush', prefix .. 'f:' .. group, jid)
-	if type(reply) == 'table' then
-		call('del', prefix .. 'x:none')
-		reply = try('lpush', prefix .. 'f:' .. group, jid)
-	end
-	if type(reply) == 'table' then
-		return reply
-	end
-	try('sadd', prefix .. 'failures', group)
+local reply = try('lpush', prefix .. 'f:' .. group, jid)
+if type(reply) == 'table' then
+	call('del', prefix .. 'x:none')
+	reply = try('lpush', prefix .. 'f:' .. group, jid)
+end
+if type(reply) == 'table' then
+	return reply
+end
+try('sadd', prefix .. 'failures', group)
 end
 local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 local function not_owned(area, jid, job, worker, since)
-	local owner = job[1]
-	if job[2] ~= 'running' then
-		return cold(stamp, now).not_running(area, jid, job[2])
-	elseif owner ~= worker or since and since ~= job[3] then
-		return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
-	end
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
 end
 local function read_owned(area, item, worker)
-	local key = prefix .. 'j:' .. item.jid
-	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-	local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
-	if problem then
-		return problem
-	end
-	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-	if not queue then
-		return cold(stamp, now).no_queue(item.jid)
-	elseif item.here and item.queue ~= queue then
-		return cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
-	end
-	item.key, item.current, item.priority = key, queue, priority
-	item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
-	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-	if item.result then
-		item.ended = cold(stamp, now).result_field('failed', time, item.result)
-	end
+local key = prefix .. 'j:' .. item.jid
+local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
+if problem then
+	return problem
+end
+local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+if not queue then
+	return cold(stamp, now).no_queue(item.jid)
+elseif item.here and item.queue ~= queue then
+	return cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
+end
+item.key, item.current, item.priority = key, queue, priority
+item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+if item.result then
+	item.ended = cold(stamp, now).result_field('failed', time, item.result)
+end
 end
 repeat
-	local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-	if problem2 then
-		problem = problem2
-		break
-	end
-	local jid, group, message = item.jid, item.group, item.message
-	try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-	if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-		try('publish', prefix .. 'failed', jid)
-	end
-	local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+if problem2 then
+	problem = problem2
+	break
+end
+local jid, group, message = item.jid, item.group, item.message
+try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+	try('publish', prefix .. 'failed', jid)
+end
+local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+do
+	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
 	do
-		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-		do
-			local jid, text = item.jid, item.history
-			if text then
-				cold(stamp, now).move_history(jid, text)
-			end
-		end
-		if item.grace then
-			call('hdel', item.key, 'grace')
-		end
-		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
-		end
-		if item.ended and 'failed' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
-		end
-		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-		end
-		call('hset', item.key, unpack(fields))
-		local queue = item.current
-		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-			cold(stamp, now).wake(queue)
+		local jid, text = item.jid, item.history
+		if text then
+			cold(stamp, now).move_history(jid, text)
 		end
 	end
-	do
-		local queue = item.current
-		try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-		try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-		try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-		try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+	if item.grace then
+		call('hdel', item.key, 'grace')
 	end
-	local cap, keep
-	do
-		local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-		cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+	if item.data ~= '' then
+		fields[#fields + 1] = 'data'
+		fields[#fields + 1] = item.data
 	end
-	do
-		local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-		local length = try('rpush', key .. '-history', text)
-		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-			cold(stamp, now).trim_history(key .. '-history', length, cap)
-		end
+	if item.ended and 'failed' == 'failed' then
+		fields[#fields + 1] = 'x:result'
+		fields[#fields + 1] = item.ended
 	end
+	if item.began then
+		fields[#fields + 1] = 'x:attempts'
+		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+	end
+	call('hset', item.key, unpack(fields))
+	local queue = item.current
+	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+		cold(stamp, now).wake(queue)
+	end
+end
+do
+	local queue = item.current
+	try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+	try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+	try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+	try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local cap, keep
+do
+	local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+	cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+end
+do
+	local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+	local length = try('rpush', key .. '-history', text)
+	if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+		cold(stamp, now).trim_history(key .. '-history', length, cap)
+	end
+end
+do
+	local queue = item.current
 	do
-		local queue = item.current
-		do
-			local day = now - now % 86400
-			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-			if try('hincrby', key, 'failures', 1) == 1 then
-				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-			end
-		end
 		local day = now - now % 86400
 		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-		if try('hincrby', key, 'failed', 1) == 1 then
+		if try('hincrby', key, 'failures', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 		end
 	end
-	do
-		local stored = item.stored
-		if stored then
-			cold(stamp, now).job_ended(jid, stored, 'failed')
-		end
-		if keep then
-			cold(stamp, now).file_failure(jid, group, keep, stored)
-		end
+	local day = now - now % 86400
+	local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+	if try('hincrby', key, 'failed', 1) == 1 then
+		local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+		try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 	end
+end
+do
+	local stored = item.stored
+	if stored then
+		cold(stamp, now).job_ended(jid, stored, 'failed')
+	end
+	if keep then
+		cold(stamp, now).file_failure(jid, group, keep, stored)
+	end
+end
 until true
 if problem then
-	cold(stamp, now).raise('Fail', problem)
+cold(stamp, now).raise('Fail', problem)
 end
 return jid
 elseif command == 'end' then
 local jid
 do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Job', 'jid')
-	end
-	jid = text
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Job', 'jid')
+end
+jid = text
 end
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
 local tries
 do
-	local text = ARGV[7]
-	local amount
+local text = ARGV[7]
+local amount
+do
+	local value
 	do
-		local value
-		do
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				cold(stamp, now).reject_number('End', 'tries', text)
-			end
-			value = n
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			cold(stamp, now).reject_number('End', 'tries', text)
 		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			cold(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
-		end
-		amount = value
+		value = n
 	end
-	if amount < 0 then
-		cold(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
+	if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+		cold(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
 	end
-	tries = amount + 0
+	amount = value
+end
+if amount < 0 then
+	cold(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
+end
+tries = amount + 0
 end
 local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
-	cold(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
+cold(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end
 if as == 'failed' then
-	local text = group ~= '' and group
-	if not text then
-		cold(stamp, now).reject_missing('End', 'group')
-	end
+local text = group ~= '' and group
+if not text then
+	cold(stamp, now).reject_missing('End', 'group')
+end
 end
 if result then
-	result = cold(stamp, now).strict_json('End', 'result', result)
+result = cold(stamp, now).strict_json('End', 'result', result)
 end
 local key = prefix .. 'j:' .. jid
 local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts'))
 if not state then
-	return false
+return false
 elseif state == 'complete' or state == 'failed' then
-	return '!' .. state
+return '!' .. state
 elseif not queue then
-	cold(stamp, now).raise('End', cold(stamp, now).no_queue(jid))
+cold(stamp, now).raise('End', cold(stamp, now).no_queue(jid))
 end
 local _, values
 repeat
-	local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
-	local ok, values2 = pcall(cjson.decode, body or '')
-	if ok and type(values2) == 'table' then
-		_, values = letters, values2
-		break
-	end
-	_, values = '', {}
+local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
+local ok, values2 = pcall(cjson.decode, body or '')
+if ok and type(values2) == 'table' then
+	_, values = letters, values2
+	break
+end
+_, values = '', {}
 until true
 local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
 end
 local calls = finite(values.n, 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
-	cold(stamp, now).unlink_some(jid)
-	return 'unlinked'
+cold(stamp, now).unlink_some(jid)
+return 'unlinked'
 end
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 var.budget.releases = 250
 local function are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
 	end
-	return true
+end
+return true
 end
 local function count_existing(keys)
-	local count = 0
-	for from = 1, #keys, 1000 do
-		count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-	end
-	return count
+local count = 0
+for from = 1, #keys, 1000 do
+	count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+end
+return count
 end
 local function any_dependents(items, more)
-	if not items[2] then
-		return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-	end
-	local keys = {more, prefix .. 'x:rest', unpack(items)}
-	for i = 1, #items do
-		keys[i + 2] = items[i].key .. '-dependents'
-	end
-	return count_existing(keys) > 0
+if not items[2] then
+	return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+end
+local keys = {more, prefix .. 'x:rest', unpack(items)}
+for i = 1, #items do
+	keys[i + 2] = items[i].key .. '-dependents'
+end
+return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
 if calls >= tries then
-	local others = call('smembers', key .. '-dependencies')
-	local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-	local problem
-	if as == 'complete' then
-		item.delay, item.depends = 0, var.none
-		repeat
-			local worker2, items = worker, {item}
-			local owned
-			do
-				local mine, seen = items, {}
-				for i = 1, #items do
-					local item2 = items[i]
-					local problem
-					if seen[item2.jid] then
-						problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
-					else
-						repeat
-							local jid = item2.jid
-							local key = prefix .. 'j:' .. jid
-							local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-							local refusal = job.err and job
-							if not refusal and not item2.anybody then
-								repeat
-									local since = item2.since
-									local owner = job[1]
-									if job[2] ~= 'running' then
-										refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-										break
-									elseif owner ~= worker2 or since and since ~= job[3] then
-										refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
-										break
-									end
-									refusal = nil
-								until true
-							end
-							if refusal then
-								problem = refusal
-								break
-							end
-							local state2, began, retries, queue, grace, stored = unpack(job, 2)
-							if item2.queue ~= queue then
-								problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
-								break
-							end
-							item2.key, item2.retries, item2.began = key, retries or '5', began
-							if item2.anybody and state2 ~= 'running' then
-								item2.began = stamp
-							end
-							if grace then
-								item2.grace = grace
-							end
-							if stored then
-								local has
-								repeat
-									if stored == var.last_text then
-										has = var.last_letters
-										break
-									end
-									local letters = string.match(stored, '^%a+') or ''
-									var.met_letters = var.met_letters or {}
-									local found = var.met_letters[letters]
-									if not found then
-										found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-										for letter in string.gmatch(letters, '%a') do
-											found[letter] = true
-										end
-										var.met_letters[letters] = found
-									end
-									var.last_text, var.last_letters = stored, found
-									has = found
-								until true
-								item2.stored, frees_limits = stored, frees_limits or has.c
-								has_ending = has_ending or has.ending
-							end
-							if item2.next then
-								problem = cold(stamp, now).prepare_next(item2)
-								break
-							end
-							problem = nil
-						until true
-					end
-					if problem then
-						item2.problem = problem
-						if mine == items then
-							mine = {unpack(items, 1, i - 1)}
-						end
-					elseif mine ~= items then
-						mine[#mine + 1] = item2
-					end
-					if not problem and #items > 1 then
-						seen[item2.jid] = true
-					end
-				end
-				owned = mine
-			end
-			if #owned == 0 then
-				break
-			end
-			local queues
-			do
-				local queue, several = owned[1].queue, false
-				for i = 2, #owned do
-					several = several or owned[i].queue ~= queue
-				end
-				local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
-				for i = 1, #groups do
-					local ids, times
-					do
-						local items = groups[i]
-						local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-						local began, time
-						for i2 = 1, #items do
-							local item3 = items[i2]
-							if item3.began ~= began or i2 == 1 then
-								began, time = item3.began, finite(item3.began, now)
-							end
-							ids2[i2], ran[i2] = item3.jid, now - time
-						end
-						ids, times = ids2, ran
-					end
-					groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
-				end
-				queues = groups
-			end
-			local config
-			repeat
-				if not queues[2] then
-					config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-					break
-				end
-				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-				for i = 1, #queues do
-					fields[3 + i] = queues[i].queue .. '-max-concurrency'
-				end
-				config = try('hmget', prefix .. 'config', unpack(fields))
-			until true
-			local seconds, count, cap = unpack(config, 1, 3)
-			cap = finite(cap, 100)
-			local special = any_dependents(owned, prefix .. 'tracked')
-			for i = 1, #queues do
-				do
-					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-						for i2 = 1, #jids do
-							do
-								local jid = jids[i2]
-								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-							end
-						end
-					end
-					try('zrem', prefix .. 'w:' .. worker2 .. ':jobs', unpack(jids))
-					local day = now - now % 86400
-					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-					local values, asked
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-							for i3 = 1, #ran do
-								local seconds = ran[i3]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
-									repeat
-										if seconds < 60 then
-											name = 's' .. math.floor(seconds)
-											break
-										elseif seconds < 3600 then
-											name = 'm' .. math.floor(seconds / 60)
-											break
-										elseif seconds < 86400 then
-											name = 'h' .. math.floor(seconds / 3600)
-											break
-										end
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-									until true
-									if not fields[name] then
-										fields[#fields + 1] = name
-									end
-									fields[name] = (fields[name] or 0) + 1
-								end
-							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							fields.s0 = short
-							asked = fields
-						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total, mean, vk, within_second = unpack(values, 1, 4)
-					total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i4 = 1, #ran do
-						local value, before = ran[i4], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
-					else
-						local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i5 = 4, #asked2 do
-							update[2 * i5 - 1] = asked2[i5]
-							update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
-						end
-						try('hset', key, unpack(update))
-					end
-					if fresh then
-						cold(stamp, now).begin_day('run', day, queue)
-					end
-				end
-			end
-			for i = 1, special and #queues or 0 do
-				do
-					local jids = queues[i].jids
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i2 = 1, #scores do
-						if scores[i2] then
-							try('publish', prefix .. 'completed', jids[i2])
-						end
-					end
-				end
-			end
-			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
-			for i = 1, #owned do
-				local item4 = owned[i]
-				if item4.grace then
-					call('hdel', item4.key, 'grace')
-				end
-				do
-					local jid, key, cap2 = item4.jid, item4.key, cap
-					local entries
-					do
-						local length = try('rpush', key .. '-history', done)
-						if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-							cold(stamp, now).trim_history(key .. '-history', length, cap2)
-						end
-						entries = length
-					end
-					if entries == 1 then
-						cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
-					end
-				end
-				if item4.next then
-					item4.state = cold(stamp, now).advance(item4, cap)
-					if finished == owned then
-						finished = {unpack(owned, 1, i - 1)}
-					end
+local others = call('smembers', key .. '-dependencies')
+local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
+local problem
+if as == 'complete' then
+	item.delay, item.depends = 0, var.none
+	repeat
+		local worker2, items = worker, {item}
+		local owned
+		do
+			local mine, seen = items, {}
+			for i = 1, #items do
+				local item2 = items[i]
+				local problem
+				if seen[item2.jid] then
+					problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 				else
-					item4.state = 'complete'
-					do
-						local more = item4.data ~= '' and {'data', item4.data} or var.none
-						if item4.result then
-							more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
-						end
-						local key, remaining, more2 = item4.key, item4.retries, more
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
-					end
-					if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
-						ending[#ending + 1] = item4
-					end
-					if finished ~= owned then
-						finished[#finished + 1] = item4
-					end
-				end
-			end
-			if #finished > 0 then
-				local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
-				if #kept > 0 then
-					local scored = {stamp, kept[1].jid, unpack(kept, 3)}
-					for i = 2, #kept do
-						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-					end
-					local added = try('zadd', prefix .. 'completed', unpack(scored))
 					repeat
-						local n = #kept
-						local completed = prefix .. 'completed'
-						if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
-							break
-						end
-						local before
-						repeat
-							local seconds2 = -finite(seconds, 604800)
-							if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									before = digits .. decimals
+						local jid = item2.jid
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
+						local refusal = job.err and job
+						if not refusal and not item2.anybody then
+							repeat
+								local since = item2.since
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = cold(stamp, now).not_running('Complete', jid, job[2])
+									break
+								elseif owner ~= worker2 or since and since ~= job[3] then
+									refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
 									break
 								end
-							end
-							before = string.format('%.17g', now + seconds2)
-						until true
-						local excess = call('zcard', completed) - finite(count, 50000)
-						if excess > 0 or call('zcount', completed, '0', before) > 0 then
-							cold(stamp, now).prune(before, excess, 100 + n)
+								refusal = nil
+							until true
 						end
+						if refusal then
+							problem = refusal
+							break
+						end
+						local state2, began, retries, queue, grace, stored = unpack(job, 2)
+						if item2.queue ~= queue then
+							problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
+							break
+						end
+						item2.key, item2.retries, item2.began = key, retries or '5', began
+						if item2.anybody and state2 ~= 'running' then
+							item2.began = stamp
+						end
+						if grace then
+							item2.grace = grace
+						end
+						if stored then
+							local has
+							repeat
+								if stored == var.last_text then
+									has = var.last_letters
+									break
+								end
+								local letters = string.match(stored, '^%a+') or ''
+								var.met_letters = var.met_letters or {}
+								local found = var.met_letters[letters]
+								if not found then
+									found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+									for letter in string.gmatch(letters, '%a') do
+										found[letter] = true
+									end
+									var.met_letters[letters] = found
+								end
+								var.last_text, var.last_letters = stored, found
+								has = found
+							until true
+							item2.stored, frees_limits = stored, frees_limits or has.c
+							has_ending = has_ending or has.ending
+						end
+						if item2.next then
+							problem = cold(stamp, now).prepare_next(item2)
+							break
+						end
+						problem = nil
 					until true
 				end
-				local items = finished
-				local queue, rest
-				for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-					local item5 = items[i]
-					if item5.queue ~= queue then
-						queue = item5.queue
-						rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+				if problem then
+					item2.problem = problem
+					if mine == items then
+						mine = {unpack(items, 1, i - 1)}
 					end
-					do
-						local jid, rest2 = item5.jid, rest
-						try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
-					end
+				elseif mine ~= items then
+					mine[#mine + 1] = item2
 				end
-				if special and any_dependents(items, prefix .. 'x:none') then
-					for i = 1, #items do
-						cold(stamp, now).release_dependents(items[i].jid)
-					end
-					local some = var.budget.releases < math.huge
-					local _, more = cold(stamp, now).settle_rest()
-					if some and more then
-						items[#items].state = 'complete+'
-					end
+				if not problem and #items > 1 then
+					seen[item2.jid] = true
 				end
 			end
+			owned = mine
+		end
+		if #owned == 0 then
+			break
+		end
+		local queues
+		do
+			local queue, several = owned[1].queue, false
+			for i = 2, #owned do
+				several = several or owned[i].queue ~= queue
+			end
+			local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
+			for i = 1, #groups do
+				local ids, times
+				do
+					local items = groups[i]
+					local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local began, time
+					for i2 = 1, #items do
+						local item3 = items[i2]
+						if item3.began ~= began or i2 == 1 then
+							began, time = item3.began, finite(item3.began, now)
+						end
+						ids2[i2], ran[i2] = item3.jid, now - time
+					end
+					ids, times = ids2, ran
+				end
+				groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
+			end
+			queues = groups
+		end
+		local config
+		repeat
+			if not queues[2] then
+				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+				break
+			end
+			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 			for i = 1, #queues do
-				if finite(config[3 + i], 0) > 0 then
-					cold(stamp, now).wake(queues[i].queue)
+				fields[3 + i] = queues[i].queue .. '-max-concurrency'
+			end
+			config = try('hmget', prefix .. 'config', unpack(fields))
+		until true
+		local seconds, count, cap = unpack(config, 1, 3)
+		cap = finite(cap, 100)
+		local special = any_dependents(owned, prefix .. 'tracked')
+		for i = 1, #queues do
+			do
+				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+					for i2 = 1, #jids do
+						do
+							local jid = jids[i2]
+							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+						end
+					end
+				end
+				try('zrem', prefix .. 'w:' .. worker2 .. ':jobs', unpack(jids))
+				local day = now - now % 86400
+				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+				local values, asked
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					do
+						local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+						for i3 = 1, #ran do
+							local seconds = ran[i3]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								repeat
+									if seconds < 60 then
+										name = 's' .. math.floor(seconds)
+										break
+									elseif seconds < 3600 then
+										name = 'm' .. math.floor(seconds / 60)
+										break
+									elseif seconds < 86400 then
+										name = 'h' .. math.floor(seconds / 3600)
+										break
+									end
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								until true
+								if not fields[name] then
+									fields[#fields + 1] = name
+								end
+								fields[name] = (fields[name] or 0) + 1
+							end
+						end
+						if short == 0 then
+							table.remove(fields, 4)
+						end
+						fields.s0 = short
+						asked = fields
+					end
+					values = try('hmget', key, unpack(asked))
+				end
+				local total, mean, vk, within_second = unpack(values, 1, 4)
+				total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
+				end
+				for i4 = 1, #ran do
+					local value, before = ran[i4], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
+				end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
+				else
+					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
+					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+					for i5 = 4, #asked2 do
+						update[2 * i5 - 1] = asked2[i5]
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
+					end
+					try('hset', key, unpack(update))
+				end
+				if fresh then
+					cold(stamp, now).begin_day('run', day, queue)
 				end
 			end
-			if frees_limits then
-				cold(stamp, now).stop_all_limited(owned)
+		end
+		for i = 1, special and #queues or 0 do
+			do
+				local jids = queues[i].jids
+				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+				for i2 = 1, #scores do
+					if scores[i2] then
+						try('publish', prefix .. 'completed', jids[i2])
+					end
+				end
 			end
-		until true
-		problem, as = item.problem, item.state
-	else
-		item.group, item.message = group, message
-		problem = cold(stamp, now).fail(worker, item)
-		as = var.budget.tells > 0 and as or 'failed+'
-	end
-	if problem then
-		cold(stamp, now).raise('End', problem)
-	end
-	for i = 1, #others do
-		cold(stamp, now).undepend(jid, others[i])
-	end
-	state = as
-elseif held then
-	local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0, began = state == 'running' and time, attempts = attempts}
-	local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
-	if place then
-		score = finite(priority, 0) - (finite(place, now)) / 10000000000
-		fields[7], fields[8] = 'time', place
-	end
-	local _, problem = cold(stamp, now).enqueue(item, queue, score)
-	if problem then
-		cold(stamp, now).raise('End', problem)
-	end
-	cold(stamp, now).give_up(item, worker, fields, 'released')
-	cold(stamp, now).wake_for(queue, 0)
-	if stored then
-		cold(stamp, now).stop_limited(jid, stored)
-	end
-	state = 'waiting'
+		end
+		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+		for i = 1, #owned do
+			local item4 = owned[i]
+			if item4.grace then
+				call('hdel', item4.key, 'grace')
+			end
+			do
+				local jid, key, cap2 = item4.jid, item4.key, cap
+				local entries
+				do
+					local length = try('rpush', key .. '-history', done)
+					if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+						cold(stamp, now).trim_history(key .. '-history', length, cap2)
+					end
+					entries = length
+				end
+				if entries == 1 then
+					cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
+				end
+			end
+			if item4.next then
+				item4.state = cold(stamp, now).advance(item4, cap)
+				if finished == owned then
+					finished = {unpack(owned, 1, i - 1)}
+				end
+			else
+				item4.state = 'complete'
+				do
+					local more = item4.data ~= '' and {'data', item4.data} or var.none
+					if item4.result then
+						more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
+					end
+					local key, remaining, more2 = item4.key, item4.retries, more
+					call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
+				end
+				if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
+					ending[#ending + 1] = item4
+				end
+				if finished ~= owned then
+					finished[#finished + 1] = item4
+				end
+			end
+		end
+		if #finished > 0 then
+			local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
+			if #kept > 0 then
+				local scored = {stamp, kept[1].jid, unpack(kept, 3)}
+				for i = 2, #kept do
+					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+				end
+				local added = try('zadd', prefix .. 'completed', unpack(scored))
+				repeat
+					local n = #kept
+					local completed = prefix .. 'completed'
+					if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+						break
+					end
+					local before
+					repeat
+						local seconds2 = -finite(seconds, 604800)
+						if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								before = digits .. decimals
+								break
+							end
+						end
+						before = string.format('%.17g', now + seconds2)
+					until true
+					local excess = call('zcard', completed) - finite(count, 50000)
+					if excess > 0 or call('zcount', completed, '0', before) > 0 then
+						cold(stamp, now).prune(before, excess, 100 + n)
+					end
+				until true
+			end
+			local items = finished
+			local queue, rest
+			for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
+				local item5 = items[i]
+				if item5.queue ~= queue then
+					queue = item5.queue
+					rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+				end
+				do
+					local jid, rest2 = item5.jid, rest
+					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
+				end
+			end
+			if special and any_dependents(items, prefix .. 'x:none') then
+				for i = 1, #items do
+					cold(stamp, now).release_dependents(items[i].jid)
+				end
+				local some = var.budget.releases < math.huge
+				local _, more = cold(stamp, now).settle_rest()
+				if some and more then
+					items[#items].state = 'complete+'
+				end
+			end
+		end
+		for i = 1, #queues do
+			if finite(config[3 + i], 0) > 0 then
+				cold(stamp, now).wake(queues[i].queue)
+			end
+		end
+		if frees_limits then
+			cold(stamp, now).stop_all_limited(owned)
+		end
+	until true
+	problem, as = item.problem, item.state
 else
-	call('del', prefix .. 'x:none')
+	item.group, item.message = group, message
+	problem = cold(stamp, now).fail(worker, item)
+	as = var.budget.tells > 0 and as or 'failed+'
+end
+if problem then
+	cold(stamp, now).raise('End', problem)
+end
+for i = 1, #others do
+	cold(stamp, now).undepend(jid, others[i])
+end
+state = as
+elseif held then
+local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0, began = state == 'running' and time, attempts = attempts}
+local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
+if place then
+	score = finite(priority, 0) - (finite(place, now)) / 10000000000
+	fields[7], fields[8] = 'time', place
+end
+local _, problem = cold(stamp, now).enqueue(item, queue, score)
+if problem then
+	cold(stamp, now).raise('End', problem)
+end
+cold(stamp, now).give_up(item, worker, fields, 'released')
+cold(stamp, now).wake_for(queue, 0)
+if stored then
+	cold(stamp, now).stop_limited(jid, stored)
+end
+state = 'waiting'
+else
+call('del', prefix .. 'x:none')
 end
 if state ~= 'waiting' and before == 'waiting' and stored and (string.find(stored, '^%a*g') ~= nil) then
-	cold(stamp, now).leave_turns(queue, priority)
+cold(stamp, now).leave_turns(queue, priority)
 end
 if tries > 0 and call('exists', key) == 1 then
-	call('hset', key, 'x:o', cold(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+call('hset', key, 'x:o', cold(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
 end
 if held and worker ~= '' then
-	cold(stamp, now).lock_lost(jid, worker)
+cold(stamp, now).lock_lost(jid, worker)
 end
 return state
 elseif command == 'complete' then
 local jid
 do
-	local text = ARGV[3]
-	if not text then
-		cold(stamp, now).reject_missing('Job', 'jid')
-	end
-	jid = text
+local text = ARGV[3]
+if not text then
+	cold(stamp, now).reject_missing('Job', 'jid')
+end
+jid = text
 end
 local worker
 do
-	local text = ARGV[4]
-	if not text then
-		cold(stamp, now).reject_missing('Complete', 'worker')
-	end
-	worker = text
+local text = ARGV[4]
+if not text then
+	cold(stamp, now).reject_missing('Complete', 'worker')
+end
+worker = text
 end
 local queue
 do
-	local text = ARGV[5]
-	if not text then
-		cold(stamp, now).reject_missing('Complete', 'queue')
-	end
-	queue = text
+local text = ARGV[5]
+if not text then
+	cold(stamp, now).reject_missing('Complete', 'queue')
+end
+queue = text
 end
 local data = ARGV[6]
-local given
-repeat
-	local last = #ARGV
-	local found = {}
-	if last < 7 then
-		given = found
-		break
-	end
-	if (last - 7) % 2 == 0 or last > #ARGV then
-		cold(stamp, now).reject('Complete', 'Odd number of additional args')
-	end
-	for i = 7, last, 2 do
-		found[ARGV[i]] = ARGV[i + 1]
-	end
-	given = found
-until true
-if not given.checked then
-	do
-		local ok, value, problem = pcall(cjson.decode, data)
-		if not ok or problem then
-			cold(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
-		end
-	end
-	if given.result then
-		given.result = cold(stamp, now).strict_json('Complete', 'result', given.result)
+local function are_short(durations)
+for i = 1, #durations do
+	if durations[i] < 0 or durations[i] >= 1 then
+		return false
 	end
 end
+return true
+end
+local function finite(text, default)
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
+end
+return default
+end
+local function unlock(queue, jids, ran, worker)
+if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+	for i = 1, #jids do
+		do
+			local jid = jids[i]
+			try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+		end
+	end
+end
+try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+do
+	local day = now - now % 86400
+	local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+	local values, asked
+	if short then
+		values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+	else
+		do
+			local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
+			for i = 1, #ran do
+				local seconds = ran[i]
+				if seconds >= 0 and seconds < 1 then
+					short = short + 1
+				else
+					local name
+					repeat
+						if seconds < 60 then
+							name = 's' .. math.floor(seconds)
+							break
+						elseif seconds < 3600 then
+							name = 'm' .. math.floor(seconds / 60)
+							break
+						elseif seconds < 86400 then
+							name = 'h' .. math.floor(seconds / 3600)
+							break
+						end
+						name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+					until true
+					if not fields[name] then
+						fields[#fields + 1] = name
+					end
+					fields[name] = (fields[name] or 0) + 1
+				end
+			end
+			if short == 0 then
+				table.remove(fields, 4)
+			end
+			fields.s0 = short
+			asked = fields
+		end
+		values = try('hmget', key, unpack(asked))
+	end
+	local total, mean, vk, within_second = unpack(values, 1, 4)
+	total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
+	local fresh = total == 0
+	if fresh then
+		mean, vk = 0, 0
+	end
+	for i = 1, #ran do
+		local value, before = ran[i], mean
+		total = total + 1
+		mean = mean + (value - mean) / total
+		vk = vk + (value - mean) * (value - before)
+	end
+	if short then
+		try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
+	else
+		local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
+		local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+		for i = 4, #asked2 do
+			update[2 * i - 1] = asked2[i]
+			update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
+		end
+		try('hset', key, unpack(update))
+	end
+	if fresh then
+		cold(stamp, now).begin_day('run', day, queue)
+	end
+end
+end
+if ARGV[7] == 'checked' and (#ARGV == 8 or #ARGV == 10 and ARGV[9] == 'since') then
+local is_done
+repeat
+	local since = ARGV[10]
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local key = prefix .. 'j:' .. jid
+	local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
+	local owner, state, began, retries, place, grace, stored = unpack(job)
+	if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored or since and since ~= began then
+		is_done = false
+		break
+	end
+	local found = call('exists', prefix .. 'tracked', prefix .. 'x:rest', key .. '-dependents', prefix .. 'config')
+	local seconds, count, cap, most
+	if found > 0 then
+		if found > call('exists', prefix .. 'config') then
+			is_done = false
+			break
+		end
+		seconds, count, cap, most = unpack(try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queue .. '-max-concurrency'))
+		if most then
+			is_done = false
+			break
+		end
+	end
+	cap = finite(cap, 100)
+	unlock(queue, {jid}, {now - finite(began, now)}, worker)
+	do
+		local done, cap2 = '[' .. string.format('%d', now) .. ',"done"]', cap
+		local entries
+		do
+			local length = try('rpush', key .. '-history', done)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			end
+			entries = length
+		end
+		if entries == 1 then
+			cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
+		end
+	end
+	do
+		local remaining, more = retries or '5', data ~= '' and {'data', data} or {}
+		call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more))
+	end
+	repeat
+		local added, keep_seconds, keep_count = try('zadd', prefix .. 'completed', stamp, jid), seconds, count
+		local completed = prefix .. 'completed'
+		if type(added) == 'table' or not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+			break
+		end
+		local before
+		repeat
+			local seconds2 = -finite(keep_seconds, 604800)
+			if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+				local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
+				if #digits == 10 and decimals ~= '.000000' then
+					before = digits .. decimals
+					break
+				end
+			end
+			before = string.format('%.17g', now + seconds2)
+		until true
+		local excess = call('zcard', completed) - finite(keep_count, 50000)
+		if excess > 0 or call('zcount', completed, '0', before) > 0 then
+			cold(stamp, now).prune(before, excess, 100 + 1)
+		end
+	until true
+	do
+		local rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+		try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest)
+	end
+	is_done = true
+until true
+if is_done then
+	return 'complete'
+end
+end
+local given
+repeat
+local last = #ARGV
+local found = {}
+if last < 7 then
+	given = found
+	break
+end
+if (last - 7) % 2 == 0 or last > #ARGV then
+	cold(stamp, now).reject('Complete', 'Odd number of additional args')
+end
+for i = 7, last, 2 do
+	found[ARGV[i]] = ARGV[i + 1]
+end
+given = found
+until true
+if not given.checked then
+do
+	local ok, value, problem = pcall(cjson.decode, data)
+	if not ok or problem then
+		cold(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+	end
+end
+if given.result then
+	given.result = cold(stamp, now).strict_json('Complete', 'result', given.result)
+end
+end
 if not given.next and (given.delay or given.depends) then
-	local option = given.delay and 'delay' or 'depends'
-	cold(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+local option = given.delay and 'delay' or 'depends'
+cold(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change
 if given.priority or given.retries or given.tags or given.o or given.drop then
-	change = cold(stamp, now).read_changes('Complete', given)
+change = cold(stamp, now).read_changes('Complete', given)
 end
 if change and not given.next then
-	cold(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+cold(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local function number(area, name, text)
-	local n = tonumber(text)
-	if not n or n - n ~= 0 then
-		cold(stamp, now).reject_number(area, name, text)
-	end
-	return n
+local n = tonumber(text)
+if not n or n - n ~= 0 then
+	cold(stamp, now).reject_number(area, name, text)
+end
+return n
 end
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and cold(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
 if given.result then
-	item.result = given.result
+item.result = given.result
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
-	error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 if given.checked then
-	var.budget.releases = 250
-end
-local function are_short(durations)
-	for i = 1, #durations do
-		if durations[i] < 0 or durations[i] >= 1 then
-			return false
-		end
-	end
-	return true
+var.budget.releases = 250
 end
 local function count_existing(keys)
-	local count = 0
-	for from = 1, #keys, 1000 do
-		count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-	end
-	return count
+local count = 0
+for from = 1, #keys, 1000 do
+	count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+end
+return count
 end
 local function any_dependents(items, more)
-	if not items[2] then
-		return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-	end
-	local keys = {more, prefix .. 'x:rest', unpack(items)}
-	for i = 1, #items do
-		keys[i + 2] = items[i].key .. '-dependents'
-	end
-	return count_existing(keys) > 0
+if not items[2] then
+	return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
 end
-local function finite(text, default)
-	local n = text and tonumber(text)
-	if n and n - n == 0 then
-		return n
-	end
-	return default
+local keys = {more, prefix .. 'x:rest', unpack(items)}
+for i = 1, #items do
+	keys[i + 2] = items[i].key .. '-dependents'
+end
+return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
 repeat
-	local items = {item}
-	local owned
-	do
-		local mine, seen = items, {}
-		for i = 1, #items do
-			local item2 = items[i]
-			local problem
-			if seen[item2.jid] then
-				problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
-			else
-				repeat
-					local jid = item2.jid
-					local key = prefix .. 'j:' .. jid
-					local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-					local refusal = job.err and job
-					if not refusal and not item2.anybody then
-						repeat
-							local since = item2.since
-							local owner = job[1]
-							if job[2] ~= 'running' then
-								refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-								break
-							elseif owner ~= worker or since and since ~= job[3] then
-								refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
-								break
-							end
-							refusal = nil
-						until true
-					end
-					if refusal then
-						problem = refusal
-						break
-					end
-					local state, began, retries, queue, grace, stored = unpack(job, 2)
-					if item2.queue ~= queue then
-						problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
-						break
-					end
-					item2.key, item2.retries, item2.began = key, retries or '5', began
-					if item2.anybody and state ~= 'running' then
-						item2.began = stamp
-					end
-					if grace then
-						item2.grace = grace
-					end
-					if stored then
-						local has
-						repeat
-							if stored == var.last_text then
-								has = var.last_letters
-								break
-							end
-							local letters = string.match(stored, '^%a+') or ''
-							var.met_letters = var.met_letters or {}
-							local found = var.met_letters[letters]
-							if not found then
-								found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-								for letter in string.gmatch(letters, '%a') do
-									found[letter] = true
-								end
-								var.met_letters[letters] = found
-							end
-							var.last_text, var.last_letters = stored, found
-							has = found
-						until true
-						item2.stored, frees_limits = stored, frees_limits or has.c
-						has_ending = has_ending or has.ending
-					end
-					if item2.next then
-						problem = cold(stamp, now).prepare_next(item2)
-						break
-					end
-					problem = nil
-				until true
-			end
-			if problem then
-				item2.problem = problem
-				if mine == items then
-					mine = {unpack(items, 1, i - 1)}
-				end
-			elseif mine ~= items then
-				mine[#mine + 1] = item2
-			end
-			if not problem and #items > 1 then
-				seen[item2.jid] = true
-			end
-		end
-		owned = mine
-	end
-	if #owned == 0 then
-		break
-	end
-	local queues
-	do
-		local queue, several = owned[1].queue, false
-		for i = 2, #owned do
-			several = several or owned[i].queue ~= queue
-		end
-		local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
-		for i = 1, #groups do
-			local ids, times
-			do
-				local items = groups[i]
-				local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-				local began, time
-				for i2 = 1, #items do
-					local item3 = items[i2]
-					if item3.began ~= began or i2 == 1 then
-						began, time = item3.began, finite(item3.began, now)
-					end
-					ids2[i2], ran[i2] = item3.jid, now - time
-				end
-				ids, times = ids2, ran
-			end
-			groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
-		end
-		queues = groups
-	end
-	local config
-	repeat
-		if not queues[2] then
-			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-			break
-		end
-		local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-		for i = 1, #queues do
-			fields[3 + i] = queues[i].queue .. '-max-concurrency'
-		end
-		config = try('hmget', prefix .. 'config', unpack(fields))
-	until true
-	local seconds, count, cap = unpack(config, 1, 3)
-	cap = finite(cap, 100)
-	local special = any_dependents(owned, prefix .. 'tracked')
-	for i = 1, #queues do
-		do
-			local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-			if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-				for i2 = 1, #jids do
-					do
-						local jid = jids[i2]
-						try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-						try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-						try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-					end
-				end
-			end
-			try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-			local day = now - now % 86400
-			local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-			local values, asked
-			if short then
-				values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-			else
-				do
-					local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
-					for i3 = 1, #ran do
-						local seconds = ran[i3]
-						if seconds >= 0 and seconds < 1 then
-							short = short + 1
-						else
-							local name
-							repeat
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-									break
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-									break
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-									break
-								end
-								name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-							until true
-							if not fields[name] then
-								fields[#fields + 1] = name
-							end
-							fields[name] = (fields[name] or 0) + 1
-						end
-					end
-					if short == 0 then
-						table.remove(fields, 4)
-					end
-					fields.s0 = short
-					asked = fields
-				end
-				values = try('hmget', key, unpack(asked))
-			end
-			local total, mean, vk, within_second = unpack(values, 1, 4)
-			total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
-			local fresh = total == 0
-			if fresh then
-				mean, vk = 0, 0
-			end
-			for i4 = 1, #ran do
-				local value, before = ran[i4], mean
-				total = total + 1
-				mean = mean + (value - mean) / total
-				vk = vk + (value - mean) * (value - before)
-			end
-			if short then
-				try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
-			else
-				local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
-				local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-				for i5 = 4, #asked2 do
-					update[2 * i5 - 1] = asked2[i5]
-					update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
-				end
-				try('hset', key, unpack(update))
-			end
-			if fresh then
-				cold(stamp, now).begin_day('run', day, queue)
-			end
-		end
-	end
-	for i = 1, special and #queues or 0 do
-		do
-			local jids = queues[i].jids
-			local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-			for i2 = 1, #scores do
-				if scores[i2] then
-					try('publish', prefix .. 'completed', jids[i2])
-				end
-			end
-		end
-	end
-	local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
-	for i = 1, #owned do
-		local item4 = owned[i]
-		if item4.grace then
-			call('hdel', item4.key, 'grace')
-		end
-		do
-			local jid, key, cap2 = item4.jid, item4.key, cap
-			local entries
-			do
-				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					cold(stamp, now).trim_history(key .. '-history', length, cap2)
-				end
-				entries = length
-			end
-			if entries == 1 then
-				cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
-			end
-		end
-		if item4.next then
-			item4.state = cold(stamp, now).advance(item4, cap)
-			if finished == owned then
-				finished = {unpack(owned, 1, i - 1)}
-			end
+local items = {item}
+local owned
+do
+	local mine, seen = items, {}
+	for i = 1, #items do
+		local item2 = items[i]
+		local problem
+		if seen[item2.jid] then
+			problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 		else
-			item4.state = 'complete'
-			do
-				local more = item4.data ~= '' and {'data', item4.data} or var.none
-				if item4.result then
-					more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
-				end
-				local key, remaining, more2 = item4.key, item4.retries, more
-				call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
-			end
-			if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
-				ending[#ending + 1] = item4
-			end
-			if finished ~= owned then
-				finished[#finished + 1] = item4
-			end
-		end
-	end
-	if #finished > 0 then
-		local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
-		if #kept > 0 then
-			local scored = {stamp, kept[1].jid, unpack(kept, 3)}
-			for i = 2, #kept do
-				scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-			end
-			local added = try('zadd', prefix .. 'completed', unpack(scored))
 			repeat
-				local n = #kept
-				local completed = prefix .. 'completed'
-				if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
-					break
-				end
-				local before
-				repeat
-					local seconds2 = -finite(seconds, 604800)
-					if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							before = digits .. decimals
+				local jid = item2.jid
+				local key = prefix .. 'j:' .. jid
+				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
+				local refusal = job.err and job
+				if not refusal and not item2.anybody then
+					repeat
+						local since = item2.since
+						local owner = job[1]
+						if job[2] ~= 'running' then
+							refusal = cold(stamp, now).not_running('Complete', jid, job[2])
+							break
+						elseif owner ~= worker or since and since ~= job[3] then
+							refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 							break
 						end
-					end
-					before = string.format('%.17g', now + seconds2)
-				until true
-				local excess = call('zcard', completed) - finite(count, 50000)
-				if excess > 0 or call('zcount', completed, '0', before) > 0 then
-					cold(stamp, now).prune(before, excess, 100 + n)
+						refusal = nil
+					until true
 				end
+				if refusal then
+					problem = refusal
+					break
+				end
+				local state, began, retries, queue, grace, stored = unpack(job, 2)
+				if item2.queue ~= queue then
+					problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
+					break
+				end
+				item2.key, item2.retries, item2.began = key, retries or '5', began
+				if item2.anybody and state ~= 'running' then
+					item2.began = stamp
+				end
+				if grace then
+					item2.grace = grace
+				end
+				if stored then
+					local has
+					repeat
+						if stored == var.last_text then
+							has = var.last_letters
+							break
+						end
+						local letters = string.match(stored, '^%a+') or ''
+						var.met_letters = var.met_letters or {}
+						local found = var.met_letters[letters]
+						if not found then
+							found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+							for letter in string.gmatch(letters, '%a') do
+								found[letter] = true
+							end
+							var.met_letters[letters] = found
+						end
+						var.last_text, var.last_letters = stored, found
+						has = found
+					until true
+					item2.stored, frees_limits = stored, frees_limits or has.c
+					has_ending = has_ending or has.ending
+				end
+				if item2.next then
+					problem = cold(stamp, now).prepare_next(item2)
+					break
+				end
+				problem = nil
 			until true
 		end
-		local items = finished
-		local queue, rest
-		for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-			local item5 = items[i]
-			if item5.queue ~= queue then
-				queue = item5.queue
-				rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+		if problem then
+			item2.problem = problem
+			if mine == items then
+				mine = {unpack(items, 1, i - 1)}
 			end
-			do
-				local jid, rest2 = item5.jid, rest
-				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
-			end
+		elseif mine ~= items then
+			mine[#mine + 1] = item2
 		end
-		if special and any_dependents(items, prefix .. 'x:none') then
-			for i = 1, #items do
-				cold(stamp, now).release_dependents(items[i].jid)
-			end
-			local some = var.budget.releases < math.huge
-			local _, more = cold(stamp, now).settle_rest()
-			if some and more then
-				items[#items].state = 'complete+'
-			end
+		if not problem and #items > 1 then
+			seen[item2.jid] = true
 		end
 	end
+	owned = mine
+end
+if #owned == 0 then
+	break
+end
+local queues
+do
+	local queue, several = owned[1].queue, false
+	for i = 2, #owned do
+		several = several or owned[i].queue ~= queue
+	end
+	local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
+	for i = 1, #groups do
+		local ids, times
+		do
+			local items = groups[i]
+			local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+			local began, time
+			for i2 = 1, #items do
+				local item3 = items[i2]
+				if item3.began ~= began or i2 == 1 then
+					began, time = item3.began, finite(item3.began, now)
+				end
+				ids2[i2], ran[i2] = item3.jid, now - time
+			end
+			ids, times = ids2, ran
+		end
+		groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
+	end
+	queues = groups
+end
+local config
+repeat
+	if not queues[2] then
+		config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+		break
+	end
+	local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 	for i = 1, #queues do
-		if finite(config[3 + i], 0) > 0 then
-			cold(stamp, now).wake(queues[i].queue)
+		fields[3 + i] = queues[i].queue .. '-max-concurrency'
+	end
+	config = try('hmget', prefix .. 'config', unpack(fields))
+until true
+local seconds, count, cap = unpack(config, 1, 3)
+cap = finite(cap, 100)
+local special = any_dependents(owned, prefix .. 'tracked')
+for i = 1, #queues do
+	unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
+end
+for i = 1, special and #queues or 0 do
+	do
+		local jids = queues[i].jids
+		local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+		for i2 = 1, #scores do
+			if scores[i2] then
+				try('publish', prefix .. 'completed', jids[i2])
+			end
 		end
 	end
-	if frees_limits then
-		cold(stamp, now).stop_all_limited(owned)
+end
+local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+for i = 1, #owned do
+	local item4 = owned[i]
+	if item4.grace then
+		call('hdel', item4.key, 'grace')
 	end
+	do
+		local jid, key, cap2 = item4.jid, item4.key, cap
+		local entries
+		do
+			local length = try('rpush', key .. '-history', done)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			end
+			entries = length
+		end
+		if entries == 1 then
+			cold(stamp, now).adopt_before(jid, try('hget', key, 'history'), done, cap2)
+		end
+	end
+	if item4.next then
+		item4.state = cold(stamp, now).advance(item4, cap)
+		if finished == owned then
+			finished = {unpack(owned, 1, i - 1)}
+		end
+	else
+		item4.state = 'complete'
+		do
+			local more = item4.data ~= '' and {'data', item4.data} or var.none
+			if item4.result then
+				more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
+			end
+			local key, remaining, more2 = item4.key, item4.retries, more
+			call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', remaining, unpack(more2))
+		end
+		if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
+			ending[#ending + 1] = item4
+		end
+		if finished ~= owned then
+			finished[#finished + 1] = item4
+		end
+	end
+end
+if #finished > 0 then
+	local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
+	if #kept > 0 then
+		local scored = {stamp, kept[1].jid, unpack(kept, 3)}
+		for i = 2, #kept do
+			scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+		end
+		local added = try('zadd', prefix .. 'completed', unpack(scored))
+		repeat
+			local n = #kept
+			local completed = prefix .. 'completed'
+			if type(added) == 'table' or not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+				break
+			end
+			local before
+			repeat
+				local seconds2 = -finite(seconds, 604800)
+				if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
+					if #digits == 10 and decimals ~= '.000000' then
+						before = digits .. decimals
+						break
+					end
+				end
+				before = string.format('%.17g', now + seconds2)
+			until true
+			local excess = call('zcard', completed) - finite(count, 50000)
+			if excess > 0 or call('zcount', completed, '0', before) > 0 then
+				cold(stamp, now).prune(before, excess, 100 + n)
+			end
+		until true
+	end
+	local items = finished
+	local queue, rest
+	for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
+		local item5 = items[i]
+		if item5.queue ~= queue then
+			queue = item5.queue
+			rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+		end
+		do
+			local jid, rest2 = item5.jid, rest
+			try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
+		end
+	end
+	if special and any_dependents(items, prefix .. 'x:none') then
+		for i = 1, #items do
+			cold(stamp, now).release_dependents(items[i].jid)
+		end
+		local some = var.budget.releases < math.huge
+		local _, more = cold(stamp, now).settle_rest()
+		if some and more then
+			items[#items].state = 'complete+'
+		end
+	end
+end
+for i = 1, #queues do
+	if finite(config[3 + i], 0) > 0 then
+		cold(stamp, now).wake(queues[i].queue)
+	end
+end
+if frees_limits then
+	cold(stamp, now).stop_all_limited(owned)
+end
 until true
 if item.problem then
-	cold(stamp, now).raise('Complete', item.problem)
+cold(stamp, now).raise('Complete', item.problem)
 end
 return item.state
 end
@@ -10592,47 +10848,47 @@ local message = lib.required('Log', 'message', ARGV[4])
 local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
 local state, history = unpack(call('hmget', lib.job_key(jid), 'state', 'history'))
 if not state then
-	lib.raise('Log', lib.no_job(jid))
+lib.raise('Log', lib.no_job(jid))
 end
 local list, text = lib.job_key(jid) .. '-history', lib.entry(now, cjson.encode(message), data)
 call('llen', list)
 lib.adopt_history(jid, history)
 if type(lib.record(lib.job_key(jid), text)) == 'table' then
-	call('rpush', list, text)
+call('rpush', list, text)
 end
 return
 elseif command == 'tag' then
 cold(stamp, now)
 local action = ARGV[3]
 if not action then
-	lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
+lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
 end
 if action == 'add' or action == 'remove' then
-	local jid = lib.required('Tag', 'jid', ARGV[4])
-	local stored = call('hget', lib.job_key(jid), 'tags')
-	if not stored then
-		lib.raise('Tag', lib.no_job(jid))
-	end
-	local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
-	call('hset', lib.job_key(jid), 'tags', text)
-	return text
+local jid = lib.required('Tag', 'jid', ARGV[4])
+local stored = call('hget', lib.job_key(jid), 'tags')
+if not stored then
+	lib.raise('Tag', lib.no_job(jid))
+end
+local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
+call('hset', lib.job_key(jid), 'tags', text)
+return text
 elseif action == 'get' then
-	local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[4])
-	local offset = lib.integer('Tag', 'offset', ARGV[5] or 0)
-	local count = lib.integer('Tag', 'count', ARGV[6] or 25)
-	local jids = call('zrange', key, offset, offset + count - 1)
-	return '{"total":' .. call('zcard', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[4])
+local offset = lib.integer('Tag', 'offset', ARGV[5] or 0)
+local count = lib.integer('Tag', 'count', ARGV[6] or 25)
+local jids = call('zrange', key, offset, offset + count - 1)
+return '{"total":' .. call('zcard', key) .. ',"jobs":' .. lib.array(jids) .. '}'
 elseif action == 'top' then
-	local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
-	local count = lib.integer('Tag', 'count', ARGV[5] or 25)
-	local key = prefix .. 'tags'
-	if ARGV[6] == 'total' then
-		local total = call('zcount', key, 2, '+inf')
-		local last = math.min(offset + count, total) - 1
-		local tags = last >= offset and call('zrevrange', key, offset, last) or {}
-		return '{"total":' .. total .. ',"tags":' .. lib.array(tags) .. '}'
-	end
-	return lib.array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
+local count = lib.integer('Tag', 'count', ARGV[5] or 25)
+local key = prefix .. 'tags'
+if ARGV[6] == 'total' then
+	local total = call('zcount', key, 2, '+inf')
+	local last = math.min(offset + count, total) - 1
+	local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+	return '{"total":' .. total .. ',"tags":' .. lib.array(tags) .. '}'
+end
+return lib.array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
 end
 lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 return
@@ -10645,7 +10901,7 @@ cold(stamp, now)
 local cursor = lib.required('Find', 'cursor', ARGV[5])
 local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
 if count < 1 or count > 1000 then
-	lib.reject('Find', 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6])
+lib.reject('Find', 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6])
 end
 local list = lib.open_list('Find', ARGV[3], ARGV[4])
 local filters = lib.read_filters('Find', 9, #ARGV)
@@ -10657,84 +10913,84 @@ elseif command == 'jobs' then
 var = var or {none = {}}
 cold(stamp, now)
 local function page(first)
-	return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
+return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 local function names_queue()
-	local first = ARGV[4]
-	if #ARGV >= 6 or first == '' then
-		return first
-	elseif first and not lib.finite(first) and (call('zscore', prefix .. 'queues', first) or try('zscore', prefix .. 'x:queues', first)) then
-		return first
-	end
+local first = ARGV[4]
+if #ARGV >= 6 or first == '' then
+	return first
+elseif first and not lib.finite(first) and (call('zscore', prefix .. 'queues', first) or try('zscore', prefix .. 'x:queues', first)) then
+	return first
+end
 end
 local function last_put(entries)
-	for i = #entries, 1, -1 do
-		local happened = lib.list_of(entries[i])
-		if happened[2] == 'put' and type(happened[3]) == 'table' then
-			return happened[3].q or happened[3].queue
-		end
+for i = #entries, 1, -1 do
+	local happened = lib.list_of(entries[i])
+	if happened[2] == 'put' and type(happened[3]) == 'table' then
+		return happened[3].q or happened[3].queue
 	end
 end
+end
 local function queue_of(jid)
-	local history = lib.job_key(jid) .. '-history'
-	return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+local history = lib.job_key(jid) .. '-history'
+return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
 local function completed_in(queue, offset, count)
-	local found, skip = {}, math.max(0, offset)
-	for first = 0, 1000 - 1, 100 do
-		local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
-		for i = 1, #jids do
-			if #found >= count then
-				return found
-			elseif queue_of(jids[i]) == queue then
-				if skip > 0 then
-					skip = skip - 1
-				else
-					found[#found + 1] = jids[i]
-				end
+local found, skip = {}, math.max(0, offset)
+for first = 0, 1000 - 1, 100 do
+	local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+	for i = 1, #jids do
+		if #found >= count then
+			return found
+		elseif queue_of(jids[i]) == queue then
+			if skip > 0 then
+				skip = skip - 1
+			else
+				found[#found + 1] = jids[i]
 			end
 		end
 	end
-	return found
+end
+return found
 end
 local state = ARGV[3]
 if not state then
-	lib.reject('Jobs', 'Arg "state" missing')
+lib.reject('Jobs', 'Arg "state" missing')
 end
 if state == 'complete' then
-	local first, theirs = 4, names_queue()
-	if theirs then
-		first = 5
-	end
-	local offset, count = page(first)
-	if theirs and theirs ~= '' then
-		return completed_in(theirs, offset, count)
-	end
-	return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
+local first, theirs = 4, names_queue()
+if theirs then
+	first = 5
+end
+local offset, count = page(first)
+if theirs and theirs ~= '' then
+	return completed_in(theirs, offset, count)
+end
+return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
 end
 local queue = lib.required('Jobs', 'queue', ARGV[4])
 local offset, count = page(5)
 local last = offset + count - 1
 if state == 'waiting' then
-	return count == 0 and {} or call('zrevrange', lib.queue_key(queue, 'work'), offset, last)
+return count == 0 and {} or call('zrevrange', lib.queue_key(queue, 'work'), offset, last)
 elseif state == 'running' then
-	return call('zrangebyscore', lib.queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
+return call('zrangebyscore', lib.queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
 elseif state == 'stalled' then
-	return call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
+return call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
-	local key, due = lib.queue_key(queue, 'scheduled'), 0
-	if lib.is_due(queue, 'scheduled') then
-		lib.bring_due(queue, false, true, 1000)
-		due = call('zcount', key, 0, stamp)
-	end
-	if offset >= 0 and last >= 0 then
-		offset, last = offset + due, last + due
-	end
-	return call('zrange', key, offset, last)
+local key, due = lib.queue_key(queue, 'scheduled'), 0
+if lib.is_due(queue, 'scheduled') then
+	lib.bring_due(queue, false, true, 1000)
+	due = call('zcount', key, 0, stamp)
+end
+if offset >= 0 and last >= 0 then
+	offset, last = offset + due, last + due
+end
+return call('zrange', key, offset, last)
 elseif state == 'depends' then
-	return call('zrange', lib.queue_key(queue, 'depends'), offset, last)
+return call('zrange', lib.queue_key(queue, 'depends'), offset, last)
 elseif state == 'recurring' then
-	return call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
+return call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
 end
 lib.reject('Jobs', 'Unknown type "' .. state .. '"')
 return
@@ -10744,12 +11000,12 @@ cold(stamp, now)
 local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
 local most = ARGV[7] == 'jid' and 5000 or 500
 if count > most then
-	lib.reject('List', 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6])
+lib.reject('List', 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6])
 end
 local list = lib.open_list('List', ARGV[3], ARGV[4])
 local head = '{"total":' .. list.total .. ',"items":'
 if ARGV[7] == 'jid' then
-	return head .. lib.array(lib.bare_list(list, offset, count)) .. '}'
+return head .. lib.array(lib.bare_list(list, offset, count)) .. '}'
 end
 local jids, scores = lib.read_list(list, offset, count)
 return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
@@ -10762,102 +11018,102 @@ local beside = ARGV[5] == 'beside'
 var.budget.relations = beside and 4000
 local out, passed = {}, 0
 local function show(key, jid)
-	local job = lib.read_job(try, jid)
-	if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
-		passed = passed + 1
-	elseif job[13] then
-		local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
-		out[#out + 1], var.budget.text = text, var.budget.text - #text
-	elseif lib.may_write(key) then
-		return 1 - call('zrem', key, jid)
-	end
-	return 1
+local job = lib.read_job(try, jid)
+if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
+	passed = passed + 1
+elseif job[13] then
+	local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
+	out[#out + 1], var.budget.text = text, var.budget.text - #text
+elseif lib.may_write(key) then
+	return 1 - call('zrem', key, jid)
+end
+return 1
 end
 local function show_some(key, jids)
-	local kept = 0
-	for _, jid in ipairs(jids) do
-		kept = kept + show(key, jid)
-	end
-	return kept
+local kept = 0
+for _, jid in ipairs(jids) do
+	kept = kept + show(key, jid)
+end
+return kept
 end
 local function peek()
-	local locks, work = lib.queue_key(queue, 'locks'), lib.queue_key(queue, 'work')
-	local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-	local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
-	call('zcard', work)
-	show_some(locks, lost)
-	if recur or scheduled then
-		lib.bring_due(queue, recur, scheduled, count - #out)
+local locks, work = lib.queue_key(queue, 'locks'), lib.queue_key(queue, 'work')
+local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+call('zcard', work)
+show_some(locks, lost)
+if recur or scheduled then
+	lib.bring_due(queue, recur, scheduled, count - #out)
+end
+local shown = 0
+while #out < count and passed < 1000 do
+	local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+	if #jids == 0 then
+		break
 	end
-	local shown = 0
-	while #out < count and passed < 1000 do
-		local jids = call('zrevrange', work, shown, shown + count - #out - 1)
-		if #jids == 0 then
-			break
-		end
-		shown = shown + show_some(work, jids)
-	end
+	shown = shown + show_some(work, jids)
+end
 end
 local room, looked = math.min(count, 250), 0
 local function show_from(list, cursor, most)
-	local offset = lib.after_cursor('Peek', list, cursor)
-	list.total = math.min(list.total, offset + most)
-	while #out < room and looked < 500 do
-		local wanted = math.min(room - #out, 500 - looked)
-		local jids, scores = lib.read_list(list, offset, wanted)
-		for i, jid in ipairs(jids) do
-			if not lib.has_room(jid) then
-				return cursor
-			end
-			local kept = show(list.key, jid)
-			offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
-			cursor = lib.cursor_at(list, offset, jid, scores[i])
+local offset = lib.after_cursor('Peek', list, cursor)
+list.total = math.min(list.total, offset + most)
+while #out < room and looked < 500 do
+	local wanted = math.min(room - #out, 500 - looked)
+	local jids, scores = lib.read_list(list, offset, wanted)
+	for i, jid in ipairs(jids) do
+		if not lib.has_room(jid) then
+			return cursor
 		end
-		if #jids < wanted then
-			return nil
-		end
+		local kept = show(list.key, jid)
+		offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+		cursor = lib.cursor_at(list, offset, jid, scores[i])
 	end
-	return cursor
+	if #jids < wanted then
+		return nil
+	end
+end
+return cursor
 end
 local function bring_some(work, moved)
-	local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
-	local wanted = count - #out - moved
-	local some = math.min(wanted, room - #out)
-	if not (recur or scheduled) or some <= 0 then
-		return nil
-	elseif recur then
-		some = lib.children_with_room(queue, some, 2097152)
-	end
-	lib.bring_due(queue, recur, scheduled, some)
-	work.total = call('zcard', work.key)
-	local is_left = some < wanted and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
-	return is_left and lib.may_write(work.key) and moved + some or nil
+local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+local wanted = count - #out - moved
+local some = math.min(wanted, room - #out)
+if not (recur or scheduled) or some <= 0 then
+	return nil
+elseif recur then
+	some = lib.children_with_room(queue, some, 2097152)
+end
+lib.bring_due(queue, recur, scheduled, some)
+work.total = call('zcard', work.key)
+local is_left = some < wanted and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+return is_left and lib.may_write(work.key) and moved + some or nil
 end
 local function peek_from(cursor)
-	local part, place = string.match(cursor, '^([ldw])(.*)$')
-	if not part and cursor ~= '' then
-		lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+local part, place = string.match(cursor, '^([ldw])(.*)$')
+if not part and cursor ~= '' then
+	lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+end
+local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
+local work = lib.open_list('Peek', 'waiting', queue)
+if not part or part == 'l' then
+	local after = show_from(lib.open_list('Peek', 'stalled', queue), place or '', count)
+	if after then
+		return 'l' .. after
 	end
-	local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
-	local work = lib.open_list('Peek', 'waiting', queue)
-	if not part or part == 'l' then
-		local after = show_from(lib.open_list('Peek', 'stalled', queue), place or '', count)
-		if after then
-			return 'l' .. after
-		end
+end
+if part ~= 'w' then
+	moved, place = bring_some(work, moved), ''
+	if moved then
+		return string.format('d%d', moved)
 	end
-	if part ~= 'w' then
-		moved, place = bring_some(work, moved), ''
-		if moved then
-			return string.format('d%d', moved)
-		end
-	end
-	local after = show_from(work, place, math.huge)
-	return after and 'w' .. after or ''
+end
+local after = show_from(work, place, math.huge)
+return after and 'w' .. after or ''
 end
 if beside then
-	local cursor = peek_from(ARGV[6] or '')
-	return lib.with_large(lib.joined(out), cursor)
+local cursor = peek_from(ARGV[6] or '')
+return lib.with_large(lib.joined(out), cursor)
 end
 peek()
 return lib.joined(out)
@@ -10866,29 +11122,29 @@ cold(stamp, now)
 local offset = lib.whole('Tags', 'offset', ARGV[3])
 local count = lib.whole('Tags', 'count', ARGV[4])
 if count == 0 then
-	lib.reject('Tags', 'Arg "count" is 0')
+lib.reject('Tags', 'Arg "count" is 0')
 end
 return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'wake' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local function wake_for_jobs(queue)
-	if lib.has_jobs(queue, '', 3600) then
-		lib.wake(queue)
-	end
-	return var.unheard >= 500
+if lib.has_jobs(queue, '', 3600) then
+	lib.wake(queue)
+end
+return var.unheard >= 500
 end
 if ARGV[3] == '' then
-	local cursor = lib.required('Wake', 'cursor', ARGV[4])
-	if call('exists', lib.idle_key()) == 0 then
-		return ''
-	end
-	lib.must_write()
-	return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
+local cursor = lib.required('Wake', 'cursor', ARGV[4])
+if call('exists', lib.idle_key()) == 0 then
+	return ''
+end
+lib.must_write()
+return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
 end
 lib.must_write()
 for i = 3, #ARGV do
-	lib.wake(ARGV[i])
+lib.wake(ARGV[i])
 end
 return
 end
@@ -10898,23 +11154,23 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local found, ended = lib.read_end(call, jid)
 if found and not ended then
-	local key = lib.job_key(jid)
-	local stored = call('hget', key, 'x:o')
-	if not (stored and lib.has_option(stored, 'w')) then
-		call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
-	end
-	if stored and ARGV[4] == 'progress' then
-		found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
-	end
+local key = lib.job_key(jid)
+local stored = call('hget', key, 'x:o')
+if not (stored and lib.has_option(stored, 'w')) then
+	call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
+end
+if stored and ARGV[4] == 'progress' then
+	found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
+end
 end
 return found or call('get', prefix .. 'x:outbox:not:' .. jid)
 elseif command == 'pause' then
 cold(stamp, now)
 lib.required('Pause', 'queue', ARGV[3])
 for i = 3, #ARGV do
-	if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
-		lib.publish_more({event = 'paused', queue = ARGV[i]})
-	end
+if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+	lib.publish_more({event = 'paused', queue = ARGV[i]})
+end
 end
 return
 elseif command == 'rates' then
@@ -10923,42 +11179,42 @@ local first = lib.number('Rates', 'first', ARGV[3])
 local minutes = lib.whole('Rates', 'minutes', ARGV[4])
 local queue, klass = ARGV[5] or '', ARGV[6] or ''
 if minutes > 60 then
-	lib.reject('Rates', 'More than 60 minutes')
+lib.reject('Rates', 'More than 60 minutes')
 end
 local head, tail = lib.rate_field(queue, ''), ':' .. klass
 local function is_wanted(field)
-	if queue ~= '' then
-		return string.sub(field, 1, #head) == head
-	elseif string.sub(field, -#tail) ~= tail then
-		return false
-	end
-	local length = tonumber(string.match(field, '^(%d+):'))
-	return length and string.sub(field, #tostring(length) + length + 2) == tail
+if queue ~= '' then
+	return string.sub(field, 1, #head) == head
+elseif string.sub(field, -#tail) ~= tail then
+	return false
+end
+local length = tonumber(string.match(field, '^(%d+):'))
+return length and string.sub(field, #tostring(length) + length + 2) == tail
 end
 local function values_of(key)
-	if queue ~= '' and klass ~= '' then
-		local value = try('hget', key, lib.rate_field(queue, klass))
-		return type(value) == 'string' and {lib.rate_field(queue, klass), value} or {}
+if queue ~= '' and klass ~= '' then
+	local value = try('hget', key, lib.rate_field(queue, klass))
+	return type(value) == 'string' and {lib.rate_field(queue, klass), value} or {}
+end
+local all, found = try('hgetall', key), {}
+if queue == '' and klass == '' then
+	return all
+end
+for i = 1, #all, 2 do
+	if is_wanted(all[i]) then
+		found[#found + 1], found[#found + 2] = all[i], all[i + 1]
 	end
-	local all, found = try('hgetall', key), {}
-	if queue == '' and klass == '' then
-		return all
-	end
-	for i = 1, #all, 2 do
-		if is_wanted(all[i]) then
-			found[#found + 1], found[#found + 2] = all[i], all[i + 1]
-		end
-	end
-	return found
+end
+return found
 end
 local found = {}
 local from = first - first % 60
 for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
-	local values = values_of(lib.rates_key(at))
-	if #values > 0 then
-		found[#found + 1] = string.format('%d', at)
-		found[#found + 1] = values
-	end
+local values = values_of(lib.rates_key(at))
+if #values > 0 then
+	found[#found + 1] = string.format('%d', at)
+	found[#found + 1] = values
+end
 end
 return found
 elseif command == 'recur' then
@@ -10968,16 +11224,16 @@ local queue = lib.named('Queue', 'queue', ARGV[3])
 local jid = lib.named('Recur', 'jid', ARGV[4])
 local klass, data = ARGV[5], ARGV[6]
 if not klass then
-	lib.reject('Recur', 'Arg "klass" missing')
+lib.reject('Recur', 'Arg "klass" missing')
 end
 lib.json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
-	lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
+lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
 end
 local interval = lib.number('Recur', 'interval', ARGV[8])
 local offset = lib.number('Recur', 'offset', ARGV[9])
 if interval <= 0 then
-	lib.reject('Recur', 'Arg "interval" must be greater than 0')
+lib.reject('Recur', 'Arg "interval" must be greater than 0')
 end
 local given = lib.options('Recur', 10, #ARGV)
 local priority = lib.number('Recur', 'priority', given.priority or 0)
@@ -10987,16 +11243,16 @@ local tags = lib.names('Recur', 'tags', given.tags)
 local spawned, before, each = unpack(call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval'))
 local kept = given.keep and before == queue and lib.finite(each) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
 if not kept then
-	call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + offset), jid)
+call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + offset), jid)
 end
 if before and before ~= queue then
-	try('zrem', lib.queue_key(before, 'recur'), jid)
+try('zrem', lib.queue_key(before, 'recur'), jid)
 end
 call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', spawned or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
 lib.know_queue(queue)
 if not kept then
-	lib.note_filled(queue)
-	lib.wake_for(queue, offset)
+lib.note_filled(queue)
+lib.wake_for(queue, offset)
 end
 return jid
 elseif command == 'renew' then
@@ -11005,52 +11261,52 @@ local worker = lib.required('Renew', 'worker', ARGV[3])
 local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-	local job = try('hmget', lib.job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
-	local queue, grace, stored = unpack(job, 3)
-	local problem = job.err and job or lib.not_owned('Renew', jid, job, worker)
-	if problem or not queue then
-		return problem or lib.no_queue(jid)
-	end
-	local seconds = stored and lib.own_lock_time(stored) or heartbeats[queue]
-	if not seconds then
-		seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
-		heartbeats[queue] = seconds
-	end
-	local its = by_queue[queue] or {jobs = {}, locks = {}}
-	by_queue[queue] = its
-	its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
-	its.locks[#its.locks + 1] = lib.exact(now + seconds)
-	its.locks[#its.locks + 1] = jid
+local job = try('hmget', lib.job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
+local queue, grace, stored = unpack(job, 3)
+local problem = job.err and job or lib.not_owned('Renew', jid, job, worker)
+if problem or not queue then
+	return problem or lib.no_queue(jid)
+end
+local seconds = stored and lib.own_lock_time(stored) or heartbeats[queue]
+if not seconds then
+	seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
+	heartbeats[queue] = seconds
+end
+local its = by_queue[queue] or {jobs = {}, locks = {}}
+by_queue[queue] = its
+its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
+its.locks[#its.locks + 1] = lib.exact(now + seconds)
+its.locks[#its.locks + 1] = jid
 end
 local function renew_queue(queue, its)
-	local reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
+local reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
+if type(reply) == 'table' then
+	lib.must_write()
+	reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
+end
+for i, job in ipairs(its.jobs) do
 	if type(reply) == 'table' then
-		lib.must_write()
-		reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
-	end
-	for i, job in ipairs(its.jobs) do
-		if type(reply) == 'table' then
-			outcomes[job.at] = '!' .. lib.text_of(reply)
-		else
-			local expires = its.locks[2 * i - 1]
-			call('hset', lib.job_key(job.jid), 'expires', expires)
-			if job.grace then
-				call('hdel', lib.job_key(job.jid), 'grace')
-			end
-			all[#all + 1] = expires
-			all[#all + 1] = job.jid
-			outcomes[job.at] = lib.exact(job.lasts)
+		outcomes[job.at] = '!' .. lib.text_of(reply)
+	else
+		local expires = its.locks[2 * i - 1]
+		call('hset', lib.job_key(job.jid), 'expires', expires)
+		if job.grace then
+			call('hdel', lib.job_key(job.jid), 'grace')
 		end
+		all[#all + 1] = expires
+		all[#all + 1] = job.jid
+		outcomes[job.at] = lib.exact(job.lasts)
 	end
+end
 end
 for i = 4, #ARGV do
-	local problem = read_lock(ARGV[i], i - 3)
-	if problem then
-		outcomes[i - 3] = '!' .. lib.text_of(problem)
-	end
+local problem = read_lock(ARGV[i], i - 3)
+if problem then
+	outcomes[i - 3] = '!' .. lib.text_of(problem)
+end
 end
 for queue, its in pairs(by_queue) do
-	renew_queue(queue, its)
+renew_queue(queue, its)
 end
 lib.each_slice(try, 'zadd', lib.worker_key(worker), all)
 try('zadd', prefix .. 'workers', stamp, worker)
@@ -11061,27 +11317,27 @@ local queue = lib.required('Queue', 'queue', ARGV[3])
 local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 local fields = {'total', 'mean', 'vk'}
 local function add_buckets(unit, first, last)
-	for i = first, last do
-		fields[#fields + 1] = unit .. i
-	end
+for i = first, last do
+	fields[#fields + 1] = unit .. i
+end
 end
 add_buckets('s', 0, 59)
 add_buckets('m', 1, 59)
 add_buckets('h', 1, 23)
 add_buckets('d', 1, 6)
 local function summary(kind)
-	local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
-	local count, mean, vk = unpack(values, 1, 3)
-	local std = 0
-	count = lib.finite(count, 0)
-	if count > 1 then
-		std = math.sqrt(math.max(lib.finite(vk, 0), 0) / (count - 1))
-	end
-	local histogram = {}
-	for i = 4, #fields do
-		histogram[i - 3] = lib.finite(values[i], 0)
-	end
-	return {count = count, mean = lib.finite(mean, 0), std = std, histogram = histogram}
+local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
+local count, mean, vk = unpack(values, 1, 3)
+local std = 0
+count = lib.finite(count, 0)
+if count > 1 then
+	std = math.sqrt(math.max(lib.finite(vk, 0), 0) / (count - 1))
+end
+local histogram = {}
+for i = 4, #fields do
+	histogram[i - 3] = lib.finite(values[i], 0)
+end
+return {count = count, mean = lib.finite(mean, 0), std = std, histogram = histogram}
 end
 local expired = lib.finite(call('hget', lib.own_stats_key(day, queue), 'expired'), 0)
 local retries, failed, failures = unpack(call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures'))
@@ -11090,131 +11346,131 @@ elseif command == 'sweep' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, left_groups = {}, made_last = 0, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 cold(stamp, now)
 local function some_groups(cursor)
-	local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
-	local groups = reply[2] or {}
-	table.sort(groups)
-	return groups, reply[1] or '0'
+local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
+local groups = reply[2] or {}
+table.sort(groups)
+return groups, reply[1] or '0'
 end
 local function tell_group(group, from, limit)
-	local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
-	for i = 1, #jids do
-		if var.budget.tells <= 0 then
-			return told, i - 1
-		end
-		local state, stored = unpack(try('hmget', lib.job_key(jids[i]), 'state', 'x:o'))
-		if state == 'failed' and stored and lib.has_option(stored, 'd') then
-			told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
-		end
+local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
+for i = 1, #jids do
+	if var.budget.tells <= 0 then
+		return told, i - 1
 	end
-	return told, #jids
+	local state, stored = unpack(try('hmget', lib.job_key(jids[i]), 'state', 'x:o'))
+	if state == 'failed' and stored and lib.has_option(stored, 'd') then
+		told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
+	end
+end
+return told, #jids
 end
 local function sweep_failures()
-	local sweep, left, done = prefix .. 'x:sweep', 100, 0
-	local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))
-	cursor, groups, from = cursor or '0', lib.names_of(groups), lib.finite(from, 0)
-	local _, keep = lib.read_failing()
-	if keep and keep.seconds >= 0 then
-		done = lib.clear_list(keep.seconds)
+local sweep, left, done = prefix .. 'x:sweep', 100, 0
+local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))
+cursor, groups, from = cursor or '0', lib.names_of(groups), lib.finite(from, 0)
+local _, keep = lib.read_failing()
+if keep and keep.seconds >= 0 then
+	done = lib.clear_list(keep.seconds)
+end
+if #groups == 0 then
+	groups, cursor = some_groups(cursor)
+end
+repeat
+	for i = 1, #groups do
+		local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
+		local told, looked = tell_group(groups[i], from, left)
+		done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+		if left <= 0 or var.budget.tells <= 0 then
+			try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
+			return done
+		end
+		from = 0
 	end
-	if #groups == 0 then
+	local ended = cursor == '0'
+	if not ended then
 		groups, cursor = some_groups(cursor)
 	end
-	repeat
-		for i = 1, #groups do
-			local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
-			local told, looked = tell_group(groups[i], from, left)
-			done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-			if left <= 0 or var.budget.tells <= 0 then
-				try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
-				return done
-			end
-			from = 0
-		end
-		local ended = cursor == '0'
-		if not ended then
-			groups, cursor = some_groups(cursor)
-		end
-	until ended
-	try('hdel', sweep, 'cursor', 'groups', 'from')
-	return done
+until ended
+try('hdel', sweep, 'cursor', 'groups', 'from')
+return done
 end
 local room = 100
 local function count_due(queue, part)
-	return call('zcount', lib.queue_key(queue, part), '-inf', stamp)
+return call('zcount', lib.queue_key(queue, part), '-inf', stamp)
 end
 local function hand_back_lost(queue, jids)
-	for i = 1, #jids do
-		call('zadd', lib.queue_key(queue, 'work'), '+inf', jids[i])
-		call('zrem', lib.queue_key(queue, 'locks'), jids[i])
-		call('hset', lib.job_key(jids[i]), 'state', 'waiting', 'worker', '', 'expires', '0')
-		lib.stop_limited(jids[i], try('hget', lib.job_key(jids[i]), 'x:o'))
-	end
+for i = 1, #jids do
+	call('zadd', lib.queue_key(queue, 'work'), '+inf', jids[i])
+	call('zrem', lib.queue_key(queue, 'locks'), jids[i])
+	call('hset', lib.job_key(jids[i]), 'state', 'waiting', 'worker', '', 'expires', '0')
+	lib.stop_limited(jids[i], try('hget', lib.job_key(jids[i]), 'x:o'))
+end
 end
 local function sweep_queue(queue)
-	local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
-	local scheduled = count_due(queue, 'scheduled')
-	if room <= 0 or lost + recur + scheduled == 0 then
-		return 0
-	end
-	call('zrem', lib.queue_key(queue, 'work'), '')
-	if lost > 0 then
-		local cap = lib.read_failing()
-		hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
-	end
-	local locks = lost - count_due(queue, 'locks')
-	lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
-	lib.wake(queue)
-	return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+local scheduled = count_due(queue, 'scheduled')
+if room <= 0 or lost + recur + scheduled == 0 then
+	return 0
+end
+call('zrem', lib.queue_key(queue, 'work'), '')
+if lost > 0 then
+	local cap = lib.read_failing()
+	hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
+end
+local locks = lost - count_due(queue, 'locks')
+lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
+lib.wake(queue)
+return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
 end
 local function next_queues()
-	local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
-	local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
-	if #queues < 100 then
-		local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
-		local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
-		for i = 1, #unlisted do
-			queues[#queues + 1] = unlisted[i]
-		end
+local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
+if #queues < 100 then
+	local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
+	local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
+	for i = 1, #unlisted do
+		queues[#queues + 1] = unlisted[i]
 	end
-	if #queues == 100 then
-		try('hset', prefix .. 'x:sweep', 'at', at + 100)
-	elseif at > 0 then
-		try('hdel', prefix .. 'x:sweep', 'at')
-	end
-	return queues
+end
+if #queues == 100 then
+	try('hset', prefix .. 'x:sweep', 'at', at + 100)
+elseif at > 0 then
+	try('hdel', prefix .. 'x:sweep', 'at')
+end
+return queues
 end
 local function sweep_queues(queues)
-	if queues[1] == '*' then
-		queues = next_queues()
+if queues[1] == '*' then
+	queues = next_queues()
+end
+local done = 0
+for i = 1, #queues do
+	local fine, moved = pcall(sweep_queue, queues[i])
+	if fine then
+		done, room = done + moved, room - moved
+	else
+		lib.must_write()
 	end
-	local done = 0
-	for i = 1, #queues do
-		local fine, moved = pcall(sweep_queue, queues[i])
-		if fine then
-			done, room = done + moved, room - moved
-		else
-			lib.must_write()
-		end
-	end
-	return done
+end
+return done
 end
 lib.must_publish()
 var.budget.tells = 100
 if ARGV[3] == '' then
-	sweep_failures()
-	return call('hexists', prefix .. 'x:sweep', 'cursor')
+sweep_failures()
+return call('hexists', prefix .. 'x:sweep', 'cursor')
 end
 local done = lib.end_lives(100)
 var.budget.tells, var.budget.releases = var.budget.tells - done, 250 - done
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
-	done = done + lib.settle_rest()
-	if try('exists', prefix .. 'failures') == 1 then
-		done = done + sweep_failures()
-	end
-	lib.untrack_gone(100)
+done = done + lib.settle_rest()
+if try('exists', prefix .. 'failures') == 1 then
+	done = done + sweep_failures()
+end
+lib.untrack_gone(100)
 end
 if ARGV[3] then
-	done = done + sweep_queues({unpack(ARGV, 3)})
+done = done + sweep_queues({unpack(ARGV, 3)})
 end
 return done
 elseif command == 'track' then
@@ -11222,35 +11478,35 @@ var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, r
 cold(stamp, now)
 local tracked = prefix .. 'tracked'
 if not ARGV[3] then
-	local found, expired = {}, {}
-	for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-		local job = lib.read_job(try, jid)
-		if job[13] then
-			found[#found + 1] = lib.job_json(job, true)
-		else
-			expired[#expired + 1] = jid
-		end
+local found, expired = {}, {}
+for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
+	local job = lib.read_job(try, jid)
+	if job[13] then
+		found[#found + 1] = lib.job_json(job, true)
+	else
+		expired[#expired + 1] = jid
 	end
-	return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
+end
+return '{"jobs":' .. lib.joined(found) .. ',"expired":' .. lib.array(expired) .. '}'
 end
 local action = string.lower(ARGV[3])
 local jid = lib.required('Track', 'jid', ARGV[4])
 local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 if call('exists', lib.job_key(jid)) == 0 and not (may_be_gone and lib.is_tracked(jid)) then
-	lib.raise('Track', lib.new_problem('not_found', nil, 'Job does not exist'))
+lib.raise('Track', lib.new_problem('not_found', nil, 'Job does not exist'))
 end
 lib.must_publish()
 if action == 'track' then
-	local changed = call('zadd', tracked, stamp, jid)
-	lib.publish('track', jid)
-	if ARGV[5] == 'tidy' then
-		lib.untrack_gone(10)
-	end
-	return tostring(changed)
+local changed = call('zadd', tracked, stamp, jid)
+lib.publish('track', jid)
+if ARGV[5] == 'tidy' then
+	lib.untrack_gone(10)
+end
+return tostring(changed)
 elseif action == 'untrack' then
-	local changed = call('zrem', tracked, jid)
-	lib.publish('untrack', jid)
-	return tostring(changed)
+local changed = call('zrem', tracked, jid)
+lib.publish('untrack', jid)
+return tostring(changed)
 end
 lib.reject('Track', 'Unknown action "' .. ARGV[3] .. '"')
 return
@@ -11265,32 +11521,32 @@ var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, r
 cold(stamp, now)
 local among = lib.set_of(ARGV, 3)
 for i = 3, #ARGV do
-	lib.check_dependents(ARGV[i], among, #ARGV - 2)
+lib.check_dependents(ARGV[i], among, #ARGV - 2)
 end
 local function read_jobs()
-	local jobs = {}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
-		if #jobs[jid].dependencies > lib.max_unlinked() then
-			return
-		end
+local jobs = {}
+for i = 3, #ARGV do
+	local jid = ARGV[i]
+	jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
+	if #jobs[jid].dependencies > lib.max_unlinked() then
+		return
 	end
-	return jobs
+end
+return jobs
 end
 lib.must_publish()
 local jobs, jids = read_jobs(), {}
 if not jobs then
-	return jids
+return jids
 end
 local gone = {state = false, queue = false, worker = false, dependencies = {}}
 for i = 3, #ARGV do
-	local jid = ARGV[i]
-	lib.cancel_job(jid, jobs[jid])
-	if jobs[jid].state ~= 'complete' then
-		jobs[jid] = gone
-	end
-	jids[i - 2] = jid
+local jid = ARGV[i]
+lib.cancel_job(jid, jobs[jid])
+if jobs[jid].state ~= 'complete' then
+	jobs[jid] = gone
+end
+jids[i - 2] = jid
 end
 return jids
 elseif command == 'depart' then
@@ -11299,43 +11555,43 @@ cold(stamp, now)
 local worker = lib.required('Depart', 'worker', ARGV[3])
 local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
 local function holds_jobs(key)
-	for _, jid in ipairs(try('zrange', key, 0, -1)) do
-		if lib.is_held(worker, jid) then
-			return true
-		end
+for _, jid in ipairs(try('zrange', key, 0, -1)) do
+	if lib.is_held(worker, jid) then
+		return true
 	end
-	return false
+end
+return false
 end
 local function leave_list(list)
-	try('zrem', lib.waiters_key(list), worker)
-	if call('exists', lib.waiters_key(list)) == 1 then
-		return nil
-	end
-	call('del', lib.listed_key(list))
-	return '\001' .. list
+try('zrem', lib.waiters_key(list), worker)
+if call('exists', lib.waiters_key(list)) == 1 then
+	return nil
+end
+call('del', lib.listed_key(list))
+return '\001' .. list
 end
 try('zrem', prefix .. 'workers', worker)
 if not holds_jobs(lib.worker_key(worker)) then
-	call('del', lib.worker_key(worker))
+call('del', lib.worker_key(worker))
 end
 call('del', lib.registry_key(worker))
 try('srem', lib.idle_key(), worker)
 local waits = worker
 if #ARGV - 5 > 16 then
-	waits = leave_list(lib.list_name(cjson.encode({unpack(ARGV, 6)})))
+waits = leave_list(lib.list_name(cjson.encode({unpack(ARGV, 6)})))
 end
 for i = 6, waits and #ARGV or 0 do
-	try('zrem', lib.waiting_key(ARGV[i]), waits)
+try('zrem', lib.waiting_key(ARGV[i]), waits)
 end
 if claim ~= '' then
-	call('del', prefix .. 'x:due:' .. claim)
+call('del', prefix .. 'x:due:' .. claim)
 end
 for i = 6, #ARGV do
-	lib.wake(ARGV[i])
+lib.wake(ARGV[i])
 end
 if relays == '1' then
-	try('set', lib.unrelayed_key(), '1', 'EX', '10')
-	lib.wake_any()
+try('set', lib.unrelayed_key(), '1', 'EX', '10')
+lib.wake_any()
 end
 return
 elseif command == 'failed' then
@@ -11344,20 +11600,20 @@ local group = ARGV[3]
 local start = lib.integer('Failed', 'start', ARGV[4] or 0)
 local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
 local function counts_of(groups)
-	local counts = {}
-	for i = 1, #groups do
-		counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
-	end
-	return '{' .. table.concat(counts, ',') .. '}'
+local counts = {}
+for i = 1, #groups do
+	counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+end
+return '{' .. table.concat(counts, ',') .. '}'
 end
 if ARGV[6] == 'from' then
-	local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[7]))
-	local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
-	return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[7]))
+local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
 elseif group then
-	local key = prefix .. 'f:' .. group
-	local jids = call('lrange', key, start, start + limit - 1)
-	return '{"total":' .. call('llen', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+local key = prefix .. 'f:' .. group
+local jids = call('lrange', key, start, start + limit - 1)
+return '{"total":' .. call('llen', key) .. ',"jobs":' .. lib.array(jids) .. '}'
 end
 return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'forget' then
@@ -11366,15 +11622,15 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local state, tags, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'tags', 'x:o'))
 if state == 'complete' then
-	lib.must_write()
-	lib.delete_complete(jid, tags, stored)
+lib.must_write()
+lib.delete_complete(jid, tags, stored)
 elseif state == 'failed' then
-	lib.check_dependents(jid, {}, 0)
-	lib.must_write()
-	lib.delete_failed(jid, true)
-	lib.unfile_failures({jid})
+lib.check_dependents(jid, {}, 0)
+lib.must_write()
+lib.delete_failed(jid, true)
+lib.unfile_failures({jid})
 else
-	return state
+return state
 end
 try('zrem', prefix .. 'tracked', jid)
 return state
@@ -11391,42 +11647,42 @@ var = var or {none = {}}
 cold(stamp, now)
 local movable = 1000
 local function size(queue, part)
-	return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
+return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
 end
 local function count_until_now(queue, part)
-	return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
+return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 end
 local function move_due(queue, due)
-	pcall(lib.bring_due, queue, false, true, math.min(due, movable))
-	local left = count_until_now(queue, 'scheduled')
-	movable = movable - (due - left)
-	return left
+pcall(lib.bring_due, queue, false, true, math.min(due, movable))
+local left = count_until_now(queue, 'scheduled')
+movable = movable - (due - left)
+return left
 end
 local function counts(queue)
-	local due = count_until_now(queue, 'scheduled')
-	if due > 0 then
-		due = move_due(queue, due)
-	end
-	local stalled = count_until_now(queue, 'locks')
-	return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
+local due = count_until_now(queue, 'scheduled')
+if due > 0 then
+	due = move_due(queue, due)
+end
+local stalled = count_until_now(queue, 'locks')
+return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 end
 local function counts_from(cursor)
-	call('zcard', prefix .. 'queues')
-	local found = {}
-	local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
-		found[#found + 1] = counts(queue)
-	end)
-	return found, next_cursor
+call('zcard', prefix .. 'queues')
+local found = {}
+local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
+	found[#found + 1] = counts(queue)
+end)
+return found, next_cursor
 end
 if ARGV[4] == 'from' then
-	local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
-	return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
+local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
+return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
 elseif ARGV[3] then
-	return counts(ARGV[3])
+return counts(ARGV[3])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
 for i = 1, #all do
-	all[i] = counts(all[i])
+all[i] = counts(all[i])
 end
 return lib.joined(all)
 elseif command == 'repair' then
@@ -11437,161 +11693,161 @@ local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7
 local limit = lib.whole('Repair', 'limit', ARGV[8])
 local last = 9 + lib.whole('Repair', 'n', ARGV[9])
 if #wanted > 500 then
-	lib.reject('Repair', 'More than ' .. 500 .. ' jobs')
+lib.reject('Repair', 'More than ' .. 500 .. ' jobs')
 elseif ARGV[5] == 'recurring' then
-	lib.reject('Repair', 'Recurring jobs are not repaired')
+lib.reject('Repair', 'Recurring jobs are not repaired')
 end
 local filters = lib.read_filters('Repair', 10, last)
 local list = lib.these_of('Repair', ARGV[5], ARGV[6], wanted)
 local function within_groups()
-	if action == 'move' or action == 'cancel' or action == 'unfail' then
-		return math.max(#lib.within_reach(list.jids), 1)
-	end
-	return 500
+if action == 'move' or action == 'cancel' or action == 'unfail' then
+	return math.max(#lib.within_reach(list.jids), 1)
+end
+return 500
 end
 local strays = {}
 local function without_strays(jids)
-	local failed = {}
-	for i = 1, #jids do
-		local job = lib.named_fields(try, lib.job_key(jids[i]), {'state', 'failure'})
-		if job.state == 'failed' and lib.list_of(job.failure).group == ARGV[6] then
-			failed[#failed + 1] = jids[i]
-		elseif job.err then
-			lib.leave_out(jids[i], 'server', job.err)
-		elseif var.near_end[jids[i]] then
-			strays[#strays + 1] = jids[i]
-			lib.leave_out(jids[i], job.state and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
-		end
+local failed = {}
+for i = 1, #jids do
+	local job = lib.named_fields(try, lib.job_key(jids[i]), {'state', 'failure'})
+	if job.state == 'failed' and lib.list_of(job.failure).group == ARGV[6] then
+		failed[#failed + 1] = jids[i]
+	elseif job.err then
+		lib.leave_out(jids[i], 'server', job.err)
+	elseif var.near_end[jids[i]] then
+		strays[#strays + 1] = jids[i]
+		lib.leave_out(jids[i], job.state and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
 	end
-	return failed
+end
+return failed
 end
 local function each_job(jids, fields, do_it)
-	local done = 0
-	for i = 1, #jids do
-		local jid = jids[i]
-		local job = lib.named_fields(try, lib.job_key(jid), fields)
-		if not job[fields[1]] then
-			lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+local done = 0
+for i = 1, #jids do
+	local jid = jids[i]
+	local job = lib.named_fields(try, lib.job_key(jid), fields)
+	if not job[fields[1]] then
+		lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+	else
+		local problem, code = do_it(jid, job)
+		if problem then
+			lib.leave_out(jid, code or 'server', problem)
 		else
-			local problem, code = do_it(jid, job)
-			if problem then
-				lib.leave_out(jid, code or 'server', problem)
-			else
-				done = done + 1
-			end
+			done = done + 1
 		end
 	end
-	return done
+end
+return done
 end
 local function unfail_all(jids)
-	local given = lib.read_gift('Repair', last + 1, #ARGV)
-	local jobs, place = lib.read_all_failed(jids), {}
-	for i = 1, #wanted do
-		place[wanted[i]] = i - 1
-	end
-	for i = 1, #jobs do
-		jobs[i].after = place[jobs[i].jid]
-	end
-	lib.unfail(jobs, given)
-	lib.leave_together(lib.jids_of(jobs))
-	for i = 1, #jobs do
-		lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
-	end
-	return #jobs
+local given = lib.read_gift('Repair', last + 1, #ARGV)
+local jobs, place = lib.read_all_failed(jids), {}
+for i = 1, #wanted do
+	place[wanted[i]] = i - 1
+end
+for i = 1, #jobs do
+	jobs[i].after = place[jobs[i].jid]
+end
+lib.unfail(jobs, given)
+lib.leave_together(lib.jids_of(jobs))
+for i = 1, #jobs do
+	lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
+end
+return #jobs
 end
 local function add_moved(puts, items, jid)
-	local job = lib.named_fields(try, lib.job_key(jid), {'klass', 'data', 'x:o'})
-	if not job.klass or not job.data then
-		return lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-	end
-	local given = lib.options('Repair', last + 1, #ARGV)
-	local item = {queue = value, jid = jid, klass = job.klass, data = job.data, checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
-	lib.add_given(puts, item, given)
-	items[#items + 1] = item
-	return not (job['x:o'] and lib.has_option(job['x:o'], 'u'))
+local job = lib.named_fields(try, lib.job_key(jid), {'klass', 'data', 'x:o'})
+if not job.klass or not job.data then
+	return lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+end
+local given = lib.options('Repair', last + 1, #ARGV)
+local item = {queue = value, jid = jid, klass = job.klass, data = job.data, checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+lib.add_given(puts, item, given)
+items[#items + 1] = item
+return not (job['x:o'] and lib.has_option(job['x:o'], 'u'))
 end
 local function move_all(jids)
-	lib.named('Queue', 'queue', value)
-	local puts = lib.new_puts(lib.options('Repair', last + 1, #ARGV).worker or '')
-	local items = puts.items
-	puts.groups[1] = items
-	local sure = {}
-	for i = 1, #jids do
-		sure[#sure + 1] = add_moved(puts, items, jids[i]) and jids[i] or nil
-	end
-	lib.leave_later(sure)
-	local moved = #items
-	for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
-		lib.leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
-		moved = moved - 1
-	end
-	lib.leave_together(sure)
-	return moved
+lib.named('Queue', 'queue', value)
+local puts = lib.new_puts(lib.options('Repair', last + 1, #ARGV).worker or '')
+local items = puts.items
+puts.groups[1] = items
+local sure = {}
+for i = 1, #jids do
+	sure[#sure + 1] = add_moved(puts, items, jids[i]) and jids[i] or nil
+end
+lib.leave_later(sure)
+local moved = #items
+for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
+	lib.leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
+	moved = moved - 1
+end
+lib.leave_together(sure)
+return moved
 end
 local function time_out_all(jids)
-	lib.must_publish()
-	return each_job(jids, {'state', 'queue'}, function(jid, job)
-		if job.state ~= 'running' or not job.queue then
-			return 'the job is ' .. job.state, 'not_running'
-		end
-		local broken = try('zcard', lib.queue_key(job.queue, 'work'))
-		if type(broken) == 'table' then
-			return broken.err
-		end
-		lib.time_out(jid, lib.read_running(call, jid))
-	end)
+lib.must_publish()
+return each_job(jids, {'state', 'queue'}, function(jid, job)
+	if job.state ~= 'running' or not job.queue then
+		return 'the job is ' .. job.state, 'not_running'
+	end
+	local broken = try('zcard', lib.queue_key(job.queue, 'work'))
+	if type(broken) == 'table' then
+		return broken.err
+	end
+	lib.time_out(jid, lib.read_running(call, jid))
+end)
 end
 local function set_priorities(jids)
-	local priority = lib.number('Repair', 'priority', value)
-	lib.must_write()
-	return each_job(jids, var.PRIORITY_FIELDS, function(jid, job)
-		return lib.set_priority(try, jid, job, priority)
-	end)
+local priority = lib.number('Repair', 'priority', value)
+lib.must_write()
+return each_job(jids, var.PRIORITY_FIELDS, function(jid, job)
+	return lib.set_priority(try, jid, job, priority)
+end)
 end
 local function tag_all(jids)
-	local tags = lib.names('Repair', 'tags', value)
-	return each_job(jids, {'tags'}, function(jid, job)
-		call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job.tags, action == 'tag', tags, 1))
-	end)
+local tags = lib.names('Repair', 'tags', value)
+return each_job(jids, {'tags'}, function(jid, job)
+	call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job.tags, action == 'tag', tags, 1))
+end)
 end
 local function track_all(jids)
-	lib.must_publish()
-	local tracked = prefix .. 'tracked'
-	call('zcard', tracked)
-	local done = each_job(jids, {'state'}, function(jid)
-		call('zadd', tracked, stamp, jid)
-		lib.publish('track', jid)
-	end)
-	lib.untrack_gone(#jids)
-	return done
+lib.must_publish()
+local tracked = prefix .. 'tracked'
+call('zcard', tracked)
+local done = each_job(jids, {'state'}, function(jid)
+	call('zadd', tracked, stamp, jid)
+	lib.publish('track', jid)
+end)
+lib.untrack_gone(#jids)
+return done
 end
 local function untrack_all(jids)
-	lib.must_publish()
-	local tracked, done = prefix .. 'tracked', 0
-	for i = 1, #jids do
-		if call('zrem', tracked, jids[i]) == 1 or call('exists', lib.job_key(jids[i])) == 1 then
-			lib.publish('untrack', jids[i])
-			done = done + 1
-		else
-			lib.leave_out(jids[i], 'not_found', 'no such job')
-		end
+lib.must_publish()
+local tracked, done = prefix .. 'tracked', 0
+for i = 1, #jids do
+	if call('zrem', tracked, jids[i]) == 1 or call('exists', lib.job_key(jids[i])) == 1 then
+		lib.publish('untrack', jids[i])
+		done = done + 1
+	else
+		lib.leave_out(jids[i], 'not_found', 'no such job')
 	end
-	return done
+end
+return done
 end
 local actions = {cancel = lib.cancel_each, move = move_all, priority = set_priorities, promote = lib.promote, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
 if not actions[action] then
-	lib.reject('Repair', 'Unknown action "' .. action .. '"')
+lib.reject('Repair', 'Unknown action "' .. action .. '"')
 end
 local found, _, stop = lib.search('Repair', list, '', within_groups(), limit, filters)
 if ARGV[5] == 'failed' then
-	found = without_strays(found)
+found = without_strays(found)
 end
 if strays[1] then
-	lib.must_write()
+lib.must_write()
 end
 local done = actions[action](found)
 for i = 1, #strays do
-	lib.leave_group(strays[i], {group = ARGV[6]})
+lib.leave_group(strays[i], {group = ARGV[6]})
 end
 return lib.report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
 elseif command == 'result' then
@@ -11613,84 +11869,84 @@ local jid = lib.required('Job', 'jid', ARGV[3])
 local action = lib.required('Depends', 'command', ARGV[4])
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 if state ~= 'depends' then
-	lib.raise('Depends', lib.not_depending(jid, state))
+lib.raise('Depends', lib.not_depending(jid, state))
 end
 local function add()
-	local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
-	problem = problem or action == 'upon' and lib.circle_of(jid, others)
-	if problem then
-		lib.raise('Depends', problem)
-	end
-	local watches = stored and lib.has_option(stored, 'f')
-	if watches then
-		lib.must_publish()
-	end
-	lib.must_link(jid, others, {})
-	if watches then
-		lib.watch(jid, lib.job_ended)
-	end
+local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
+problem = problem or action == 'upon' and lib.circle_of(jid, others)
+if problem then
+	lib.raise('Depends', problem)
+end
+local watches = stored and lib.has_option(stored, 'f')
+if watches then
+	lib.must_publish()
+end
+lib.must_link(jid, others, {})
+if watches then
+	lib.watch(jid, lib.job_ended)
+end
 end
 local function are_all(ended)
-	local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
-	for i = 1, #ended do
-		if not seen[ended[i]] then
-			count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-		end
+local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
+for i = 1, #ended do
+	if not seen[ended[i]] then
+		count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
 	end
-	return count == call('scard', key)
+end
+return count == call('scard', key)
 end
 local function remove(ended, is_free)
-	lib.must_write()
-	local problem = is_free and lib.free(jid, false)
-	if problem then
-		lib.raise('Depends', problem)
-	end
-	for _, other in ipairs(ended) do
-		lib.undepend(jid, other)
-	end
+lib.must_write()
+local problem = is_free and lib.free(jid, false)
+if problem then
+	lib.raise('Depends', problem)
+end
+for _, other in ipairs(ended) do
+	lib.undepend(jid, other)
+end
 end
 local function remove_some()
-	local key = lib.job_key(jid) .. '-dependencies'
-	local left = math.max(0, call('scard', key) - 1000)
-	remove(call('srandmember', key, 1000), left == 0)
-	return left
+local key = lib.job_key(jid) .. '-dependencies'
+local left = math.max(0, call('scard', key) - 1000)
+remove(call('srandmember', key, 1000), left == 0)
+return left
 end
 if action == 'on' or action == 'upon' then
-	add()
+add()
 elseif action == 'fewer' then
-	return remove_some()
+return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
-	remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
+remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
-	local ended = {}
-	for i = 5, #ARGV do
-		ended[i - 4] = ARGV[i]
-	end
-	remove(ended, #ended > 0 and are_all(ended))
+local ended = {}
+for i = 5, #ARGV do
+	ended[i - 4] = ARGV[i]
+end
+remove(ended, #ended > 0 and are_all(ended))
 else
-	lib.reject('Depends', 'Argument "command" must be "on" or "off"')
+lib.reject('Depends', 'Argument "command" must be "on" or "off"')
 end
 return true
 elseif command == 'latency' then
 var = var or {LARGEST = 2 ^ 53}
 cold(stamp, now)
 local function latency(queue)
-	local bands = {}
-	local more = lib.add_waiting(bands, queue)
-	local scheduled, recur = lib.add_due(bands, queue, 'scheduled'), lib.add_due(bands, queue, 'recur')
-	table.sort(bands, function(a, b)
-		return a.priority > b.priority
-	end)
-	for i = 1, #bands do
-		bands[i] = '{"priority":' .. lib.exact(bands[i].priority) .. ',"waited":' .. lib.exact(bands[i].waited) .. '}'
-	end
-	local next_due = math.min(scheduled or math.huge, recur or math.huge)
-	return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. lib.exact(next_due) or '') .. (more and ',"more":true' or '') .. '}'
+local bands = {}
+local more = lib.add_waiting(bands, queue)
+local scheduled, recur = lib.add_due(bands, queue, 'scheduled'), lib.add_due(bands, queue, 'recur')
+table.sort(bands, function(a, b)
+	return a.priority > b.priority
+end)
+for i = 1, #bands do
+	bands[i] = '{"priority":' .. lib.exact(bands[i].priority) .. ',"waited":' .. lib.exact(bands[i].waited) .. '}'
+end
+local next_due = math.min(scheduled or math.huge, recur or math.huge)
+return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. lib.exact(next_due) or '') .. (more and ',"more":true' or '') .. '}'
 end
 lib.named('Latency', 'queue', ARGV[3])
 local found = {}
 for i = 3, #ARGV do
-	found[i - 2] = latency(ARGV[i])
+found[i - 2] = latency(ARGV[i])
 end
 return lib.joined(found)
 elseif command == 'release' then
@@ -11704,14 +11960,14 @@ lib.json('Release', 'data', item.data)
 lib.must_publish()
 local problem = lib.release(worker, item)
 if problem then
-	lib.raise('Release', problem)
+lib.raise('Release', problem)
 end
 return jid
 elseif command == 'requeue' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 cold(stamp, now)
 if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
-	lib.raise('Requeue', lib.no_job(ARGV[5]))
+lib.raise('Requeue', lib.no_job(ARGV[5]))
 end
 return lib.put_from_arguments(3)
 elseif command == 'timeout' then
@@ -11719,25 +11975,25 @@ var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local running, jids = {}, {}
 for i = 3, #ARGV do
-	local jid = ARGV[i]
-	local job = lib.read_running(call, jid)
-	if not job.state then
-		lib.raise('Timeout', lib.no_job(jid))
-	elseif job.state ~= 'running' then
-		lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
-	end
-	if not job.queue then
-		lib.raise('Timeout', lib.no_queue(jid))
-	end
-	call('zcard', lib.queue_key(job.queue, 'work'))
-	if not running[jid] then
-		running[jid] = job
-		jids[#jids + 1] = jid
-	end
+local jid = ARGV[i]
+local job = lib.read_running(call, jid)
+if not job.state then
+	lib.raise('Timeout', lib.no_job(jid))
+elseif job.state ~= 'running' then
+	lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
+end
+if not job.queue then
+	lib.raise('Timeout', lib.no_queue(jid))
+end
+call('zcard', lib.queue_key(job.queue, 'work'))
+if not running[jid] then
+	running[jid] = job
+	jids[#jids + 1] = jid
+end
 end
 lib.must_publish()
 for _, jid in ipairs(jids) do
-	lib.time_out(jid, running[jid])
+lib.time_out(jid, running[jid])
 end
 return
 elseif command == 'tracked' then
@@ -11749,10 +12005,10 @@ var = var or {unheard = 0}
 cold(stamp, now)
 lib.required('Unpause', 'queue', ARGV[3])
 for i = 3, #ARGV do
-	if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
-		lib.publish_more({event = 'unpaused', queue = ARGV[i]})
-	end
-	lib.wake(ARGV[i])
+if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+	lib.publish_more({event = 'unpaused', queue = ARGV[i]})
+end
+lib.wake(ARGV[i])
 end
 return
 elseif command == 'unrecur' then
@@ -11760,73 +12016,73 @@ cold(stamp, now)
 local jid = lib.required('Recurring', 'jid', ARGV[3])
 local queue = call('hget', lib.recur_key(jid), 'queue')
 if queue then
-	call('zrem', lib.queue_key(queue, 'recur'), jid)
-	call('del', lib.recur_key(jid))
+call('zrem', lib.queue_key(queue, 'recur'), jid)
+call('del', lib.recur_key(jid))
 end
 return true
 elseif command == 'workers' then
 cold(stamp, now)
 local far = lib.exact(now + 8640000)
 local function forget_old()
-	local key = prefix .. 'workers'
-	local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
-	local old = call('zrangebyscore', key, 0, lib.exact(now - age), 'LIMIT', 0, 1000)
-	if old[1] and lib.may_write(key) then
-		for _, worker in ipairs(old) do
-			call('del', lib.worker_key(worker))
-		end
-		lib.each_slice(call, 'zrem', key, old)
+local key = prefix .. 'workers'
+local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+local old = call('zrangebyscore', key, 0, lib.exact(now - age), 'LIMIT', 0, 1000)
+if old[1] and lib.may_write(key) then
+	for _, worker in ipairs(old) do
+		call('del', lib.worker_key(worker))
 	end
+	lib.each_slice(call, 'zrem', key, old)
+end
 end
 local function counts(name)
-	local key = lib.worker_key(name)
-	return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
+local key = lib.worker_key(name)
+return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
 end
 local function has_died(worker, seen)
-	if lib.finite(seen, 0) > now - 70 and (worker.jobs > 0 or worker.stalled == 0) then
-		return false
-	end
-	return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
+if lib.finite(seen, 0) > now - 70 and (worker.jobs > 0 or worker.stalled == 0) then
+	return false
+end
+return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
 end
 local function counts_from(cursor)
-	local key = prefix .. 'workers'
-	local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-	local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
-	local some, scores = lib.read_list(list, offset, 500)
-	if #some == 500 then
-		next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
-	end
-	for i = 1, #some do
-		local worker = counts(some[i])
-		local text, has_gone = lib.registration(some[i])
-		has_gone = has_gone or text and has_died(worker, scores[i])
-		worker[has_gone and 'gone' or 'registered'] = text
-		some[i] = cjson.encode(worker)
-	end
-	return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
+local key = prefix .. 'workers'
+local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+local some, scores = lib.read_list(list, offset, 500)
+if #some == 500 then
+	next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+end
+for i = 1, #some do
+	local worker = counts(some[i])
+	local text, has_gone = lib.registration(some[i])
+	has_gone = has_gone or text and has_died(worker, scores[i])
+	worker[has_gone and 'gone' or 'registered'] = text
+	some[i] = cjson.encode(worker)
+end
+return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 end
 local function given(i)
-	return ARGV[i] and ARGV[i] ~= ''
+return ARGV[i] and ARGV[i] ~= ''
 end
 local worker = ARGV[3]
 if worker == '' then
-	worker = nil
+worker = nil
 end
 local first, last = 0, -1
 if not worker then
-	first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
-	last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
+last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
 end
 forget_old()
 if worker then
-	local key = lib.worker_key(worker)
-	return '{"jobs":' .. lib.array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. lib.array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+local key = lib.worker_key(worker)
+return '{"jobs":' .. lib.array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. lib.array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
 elseif ARGV[6] == 'registered' then
-	return counts_from(lib.required('Workers', 'cursor', ARGV[7]))
+return counts_from(lib.required('Workers', 'cursor', ARGV[7]))
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-	all[i] = cjson.encode(counts(all[i]))
+all[i] = cjson.encode(counts(all[i]))
 end
 return lib.joined(all)
 end
@@ -11838,34 +12094,34 @@ var = var or {none = {}}
 cold(stamp, now)
 local klasses, found = {}, {}
 local function count_failure(jid)
-	local name, failure = unpack(try('hmget', lib.job_key(jid), 'klass', 'failure'))
-	name, failure = name or '', lib.list_of(failure)
-	local klass, at = klasses[name], lib.finite(failure.when)
-	if not klass then
-		klass = {klass = name, count = 0}
-		klasses[name], found[#found + 1] = klass, klass
-	end
-	klass.count = klass.count + 1
-	if at and (not klass.last or at > klass.last) then
-		local message = type(failure.message) == 'string' and failure.message or ''
-		klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
-	end
-	klass.first = at and math.min(klass.first or at, at) or klass.first
+local name, failure = unpack(try('hmget', lib.job_key(jid), 'klass', 'failure'))
+name, failure = name or '', lib.list_of(failure)
+local klass, at = klasses[name], lib.finite(failure.when)
+if not klass then
+	klass = {klass = name, count = 0}
+	klasses[name], found[#found + 1] = klass, klass
+end
+klass.count = klass.count + 1
+if at and (not klass.last or at > klass.last) then
+	local message = type(failure.message) == 'string' and failure.message or ''
+	klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
+end
+klass.first = at and math.min(klass.first or at, at) or klass.first
 end
 local group = lib.named('Failures', 'group', ARGV[3])
 local cursor = lib.required('Failures', 'cursor', ARGV[4])
 local count = lib.whole('Failures', 'count', ARGV[5])
 if count < 1 or count > 1000 then
-	lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
+lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 end
 local list = lib.open_list('Failures', 'failed', group)
 local offset = lib.after_cursor('Failures', list, cursor)
 local jids = lib.read_list(list, offset, count)
 for i = 1, #jids do
-	count_failure(jids[i])
+count_failure(jids[i])
 end
 for i = 1, #found do
-	found[i] = cjson.encode(found[i])
+found[i] = cjson.encode(found[i])
 end
 local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
 return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
@@ -11879,212 +12135,212 @@ var = var or {LARGEST = 2 ^ 53, none = {}}
 cold(stamp, now)
 local damaged = {}
 local function sound(reply, key)
-	if type(reply) == 'table' and reply.err then
-		damaged[#damaged + 1] = key
-		damaged[#damaged + 1] = try('type', key).ok or 'none'
-		return false
-	end
-	return reply
+if type(reply) == 'table' and reply.err then
+	damaged[#damaged + 1] = key
+	damaged[#damaged + 1] = try('type', key).ok or 'none'
+	return false
+end
+return reply
 end
 local turns = {}
 local function told_by_score(work, place)
-	local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
-	if score then
-		local priority = math.ceil(score)
-		local lack = priority - score
-		local at = lack * 10000000000
-		if lack >= 0.1 and lack < 0.5 and at <= now + 1 then
-			return priority, at
-		end
+local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+if score then
+	local priority = math.ceil(score)
+	local lack = priority - score
+	local at = lack * 10000000000
+	if lack >= 0.1 and lack < 0.5 and at <= now + 1 then
+		return priority, at
 	end
+end
 end
 local function first_of_all(work, waiting)
-	local since, rank, place = now, 0, '0'
-	for _ = 1, 16 do
-		local priority, at = told_by_score(work, place)
-		if not priority then
-			return nil
-		end
-		since, rank = math.min(since, at), rank + 1
-		if rank < waiting then
-			turns[priority] = turns[priority] or lib.exact(priority - 0.5)
-			rank = waiting - call('zcount', work, '-inf', turns[priority])
-		end
-		if rank == waiting then
-			return since
-		end
-		place = lib.exact(rank)
+local since, rank, place = now, 0, '0'
+for _ = 1, 16 do
+	local priority, at = told_by_score(work, place)
+	if not priority then
+		return nil
 	end
+	since, rank = math.min(since, at), rank + 1
+	if rank < waiting then
+		turns[priority] = turns[priority] or lib.exact(priority - 0.5)
+		rank = waiting - call('zcount', work, '-inf', turns[priority])
+	end
+	if rank == waiting then
+		return since
+	end
+	place = lib.exact(rank)
+end
 end
 local function waiting_since(queue, work, waiting)
-	local at = first_of_all(work, waiting)
-	if at then
-		return at
-	end
-	local bands, longest = {}, 0
-	lib.add_waiting(bands, queue)
-	for i = 1, #bands do
-		longest = math.max(longest, bands[i].waited)
-	end
-	return now - longest
+local at = first_of_all(work, waiting)
+if at then
+	return at
+end
+local bands, longest = {}, 0
+lib.add_waiting(bands, queue)
+for i = 1, #bands do
+	longest = math.max(longest, bands[i].waited)
+end
+return now - longest
 end
 local function first_due(key)
-	return lib.finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
+return lib.finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
 end
 local function size_of(key)
-	return sound(try('zcard', key), key)
+return sound(try('zcard', key), key)
 end
 local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local keys = {}
 local function read_sizes(n)
-	local sizes = {0, 0, 0, 0, 0}
-	for i = 1, #PARTS do
-		if n > 0 then
-			sizes[i] = size_of(keys[i])
-			n = sizes[i] == 0 and n or n - 1
-		end
+local sizes = {0, 0, 0, 0, 0}
+for i = 1, #PARTS do
+	if n > 0 then
+		sizes[i] = size_of(keys[i])
+		n = sizes[i] == 0 and n or n - 1
 	end
-	return unpack(sizes)
+end
+return unpack(sizes)
 end
 local function add_figures(found, at, queue, n)
-	local waiting, held, ahead, repeated, dependent = read_sizes(n)
-	local work, locks, scheduled, recur = unpack(keys)
-	local since, stalled, due = now, held, 0
-	if waiting and waiting > 0 then
-		since = math.min(since, waiting_since(queue, work, waiting))
-	end
-	if held and held > 0 then
-		stalled = call('zcount', locks, '0', stamp)
-	end
-	if ahead and ahead > 0 then
-		due = call('zcount', scheduled, '-inf', stamp)
-		since = due > 0 and math.min(since, first_due(scheduled)) or since
-	end
-	if repeated and repeated > 0 then
-		since = math.min(since, first_due(recur))
-	end
-	n = #found
-	found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
+local waiting, held, ahead, repeated, dependent = read_sizes(n)
+local work, locks, scheduled, recur = unpack(keys)
+local since, stalled, due = now, held, 0
+if waiting and waiting > 0 then
+	since = math.min(since, waiting_since(queue, work, waiting))
+end
+if held and held > 0 then
+	stalled = call('zcount', locks, '0', stamp)
+end
+if ahead and ahead > 0 then
+	due = call('zcount', scheduled, '-inf', stamp)
+	since = due > 0 and math.min(since, first_due(scheduled)) or since
+end
+if repeated and repeated > 0 then
+	since = math.min(since, first_due(recur))
+end
+n = #found
+found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
 end
 local function all_figures(queues)
-	local found = {}
-	for i = 1, #queues do
-		for at = 1, #PARTS do
-			keys[at] = lib.queue_key(queues[i], PARTS[at])
-		end
-		local n = call('exists', unpack(keys))
-		if n > 0 then
-			add_figures(found, i, queues[i], n)
-		end
+local found = {}
+for i = 1, #queues do
+	for at = 1, #PARTS do
+		keys[at] = lib.queue_key(queues[i], PARTS[at])
 	end
-	return found
+	local n = call('exists', unpack(keys))
+	if n > 0 then
+		add_figures(found, i, queues[i], n)
+	end
+end
+return found
 end
 local function most_running(queues)
-	local fields = {}
-	for i = 1, #queues do
-		fields[i] = queues[i] .. '-max-concurrency'
-	end
-	local config = prefix .. 'config'
-	return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
+local fields = {}
+for i = 1, #queues do
+	fields[i] = queues[i] .. '-max-concurrency'
+end
+local config = prefix .. 'config'
+return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
 end
 local function paused_queues(queues)
-	local key, paused = prefix .. 'paused_queues', {}
-	local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
-	for i = 1, #flags do
-		if flags[i] == 1 then
-			paused[#paused + 1] = queues[i]
-		end
+local key, paused = prefix .. 'paused_queues', {}
+local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
+for i = 1, #flags do
+	if flags[i] == 1 then
+		paused[#paused + 1] = queues[i]
 	end
-	return paused
+end
+return paused
 end
 local function queue_names(offset, count)
-	local listed, more = prefix .. 'queues', prefix .. 'x:queues'
-	local here, there = size_of(listed) or 0, size_of(more) or 0
-	local found = {}
-	if count > 0 and offset < here then
-		found = call('zrange', listed, offset, offset + count - 1)
+local listed, more = prefix .. 'queues', prefix .. 'x:queues'
+local here, there = size_of(listed) or 0, size_of(more) or 0
+local found = {}
+if count > 0 and offset < here then
+	found = call('zrange', listed, offset, offset + count - 1)
+end
+local from = math.max(offset - here, 0)
+if #found < count and from < there then
+	for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
+		found[#found + 1] = queue
 	end
-	local from = math.max(offset - here, 0)
-	if #found < count and from < there then
-		for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
-			found[#found + 1] = queue
-		end
-	end
-	return found, here + there
+end
+return found, here + there
 end
 local function day_figures(queue)
-	local day = lib.day_of(now)
-	local key, own = lib.stats_key('stats', day, queue), lib.own_stats_key(day, queue)
-	local waits, runs = lib.stats_key('wait', day, queue), lib.stats_key('run', day, queue)
-	local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
-	local retries, failed, failures = unpack(counts or var.none)
-	return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
+local day = lib.day_of(now)
+local key, own = lib.stats_key('stats', day, queue), lib.own_stats_key(day, queue)
+local waits, runs = lib.stats_key('wait', day, queue), lib.stats_key('run', day, queue)
+local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
+local retries, failed, failures = unpack(counts or var.none)
+return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
 end
 local function workers_seen()
-	local config, workers = prefix .. 'config', prefix .. 'workers'
-	local age = sound(try('hget', config, 'max-worker-age'), config)
-	local from = now - lib.finite(age, 86400)
-	return sound(try('zcount', workers, '(' .. lib.exact(from), '+inf'), workers)
+local config, workers = prefix .. 'config', prefix .. 'workers'
+local age = sound(try('hget', config, 'max-worker-age'), config)
+local from = now - lib.finite(age, 86400)
+return sound(try('zcount', workers, '(' .. lib.exact(from), '+inf'), workers)
 end
 local function scanned(operation, key, wanted)
-	local found, cursor = {}, '0'
-	repeat
-		local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
-		if not reply then
-			return false
-		end
-		cursor = reply[1]
-		for _, item in ipairs(reply[2]) do
-			found[#found + 1] = item
-		end
-	until cursor == '0' or #found >= wanted
-	return found
+local found, cursor = {}, '0'
+repeat
+	local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
+	if not reply then
+		return false
+	end
+	cursor = reply[1]
+	for _, item in ipairs(reply[2]) do
+		found[#found + 1] = item
+	end
+until cursor == '0' or #found >= wanted
+return found
 end
 local function group_sizes()
-	local key = prefix .. 'failures'
-	local groups, found = scanned('sscan', key, 1000), {}
-	for i = 1, math.min(#(groups or var.none), 1000) do
-		local group = prefix .. 'f:' .. groups[i]
-		found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
-	end
-	return groups and found
+local key = prefix .. 'failures'
+local groups, found = scanned('sscan', key, 1000), {}
+for i = 1, math.min(#(groups or var.none), 1000) do
+	local group = prefix .. 'f:' .. groups[i]
+	found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
+end
+return groups and found
 end
 local function limit_figures()
-	local key = prefix .. 'x:limits'
-	local stored, listed, defined = scanned('hscan', key, 1000), {}, {}
-	for i = 1, #(stored or var.none), 2 do
-		if not string.find(stored[i], ' ', 1, true) then
-			listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
-		end
+local key = prefix .. 'x:limits'
+local stored, listed, defined = scanned('hscan', key, 1000), {}, {}
+for i = 1, #(stored or var.none), 2 do
+	if not string.find(stored[i], ' ', 1, true) then
+		listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
 	end
-	table.sort(listed)
-	local found = {}
-	for i = 1, math.min(#listed, 100) do
-		local name = listed[i]
-		found[i] = {name, defined[name], size_of(lib.limit_key(name, 'held')), size_of(lib.limit_key(name, 'wait'))}
-	end
-	return stored and found
+end
+table.sort(listed)
+local found = {}
+for i = 1, math.min(#listed, 100) do
+	local name = listed[i]
+	found[i] = {name, defined[name], size_of(lib.limit_key(name, 'held')), size_of(lib.limit_key(name, 'wait'))}
+end
+return stored and found
 end
 local function memory_figures()
-	local info, found = try('info', 'memory'), {}
-	for i, field in ipairs({'used_memory', 'maxmemory', 'maxmemory_policy'}) do
-		found[i] = type(info) == 'string' and string.match(info, field .. ':(%S+)') or nil
-	end
-	return found
+local info, found = try('info', 'memory'), {}
+for i, field in ipairs({'used_memory', 'maxmemory', 'maxmemory_policy'}) do
+	found[i] = type(info) == 'string' and string.match(info, field .. ':(%S+)') or nil
+end
+return found
 end
 local offset = lib.whole('Overview', 'offset', ARGV[3] or 0)
 local count = lib.whole('Overview', 'count', ARGV[4] or 0)
 local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
 for i = 6, #ARGV do
-	lib.named('Overview', 'queue', ARGV[i])
+lib.named('Overview', 'queue', ARGV[i])
 end
 local queues, total = queue_names(offset, count)
 local found = {stamp, total, queues, most_running(queues), paused_queues(queues), all_figures(queues), {}, damaged}
 for i = 6, #ARGV do
-	found[7][i - 5] = day_figures(ARGV[i])
+found[7][i - 5] = day_figures(ARGV[i])
 end
 if more then
-	found[9], found[10], found[11], found[12] = workers_seen(), group_sizes(), limit_figures(), memory_figures()
+found[9], found[10], found[11], found[12] = workers_seen(), group_sizes(), limit_figures(), memory_figures()
 end
 return found
 elseif command == 'popByJid' then
@@ -12096,21 +12352,21 @@ local worker = lib.required('Pop', 'worker', ARGV[5])
 lib.must_publish()
 local state, current, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o'))
 if state ~= 'waiting' or current ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
-	return '[{}]'
+return '[{}]'
 end
 local settings = lib.read_settings(queue)
 if stored and lib.has_option(stored, 'c') then
-	settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
+settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
 end
 call('zcard', lib.queue_key(queue, 'locks'))
 if call('zrem', lib.queue_key(queue, 'work'), jid) == 0 then
-	return '[{}]'
+return '[{}]'
 end
 local out = {}
 settings.worker = worker
 lib.lock(settings, {jid}, lib.popped_json, out)
 if var.met_limits then
-	lib.settle_limits()
+lib.settle_limits()
 end
 lib.add_first(prefix .. 'workers', stamp, worker)
 return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
@@ -12121,7 +12377,7 @@ local jid = lib.required('Job', 'jid', ARGV[3])
 local priority = lib.number('Priority', 'priority', ARGV[4])
 local job = lib.named_fields(call, lib.job_key(jid), var.PRIORITY_FIELDS)
 if not job.queue then
-	lib.raise('Priority', lib.no_job(jid))
+lib.raise('Priority', lib.no_job(jid))
 end
 lib.set_priority(call, jid, job, priority)
 return priority
@@ -12129,44 +12385,44 @@ elseif command == 'progress' then
 cold(stamp, now)
 local worker = lib.required('Progress', 'worker', ARGV[3])
 if (#ARGV - 3) % 5 ~= 0 then
-	lib.reject('Progress', 'Each job needs 5 args')
+lib.reject('Progress', 'Each job needs 5 args')
 end
 local function amount(name, text)
-	local n = lib.number('Progress', name, text)
-	if n < 0 then
-		lib.reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
-	end
-	return n
+local n = lib.number('Progress', name, text)
+if n < 0 then
+	lib.reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return n
 end
 local function set(item)
-	local key = lib.job_key(item.jid)
-	local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-	local problem = job.err and job or lib.not_owned('Progress', item.jid, job, worker, item.since)
-	if problem then
-		return problem
-	end
-	local retries, remaining, stored = unpack(job, 4)
-	local attempt = math.max(0, lib.finite(retries, 0) - math.max(0, lib.finite(remaining, 0))) + 1
-	local text = lib.exact(item.done) .. '|' .. lib.exact(item.total) .. '|' .. lib.exact(attempt) .. '|' .. lib.exact(now) .. '|' .. item.note
-	stored = stored or ''
-	if lib.has_option(stored, 'p') then
-		call('hset', key, 'x:progress', text)
-	else
-		call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
-	end
-	if lib.has_option(stored, 'w') then
-		lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
-	end
+local key = lib.job_key(item.jid)
+local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+local problem = job.err and job or lib.not_owned('Progress', item.jid, job, worker, item.since)
+if problem then
+	return problem
+end
+local retries, remaining, stored = unpack(job, 4)
+local attempt = math.max(0, lib.finite(retries, 0) - math.max(0, lib.finite(remaining, 0))) + 1
+local text = lib.exact(item.done) .. '|' .. lib.exact(item.total) .. '|' .. lib.exact(attempt) .. '|' .. lib.exact(now) .. '|' .. item.note
+stored = stored or ''
+if lib.has_option(stored, 'p') then
+	call('hset', key, 'x:progress', text)
+else
+	call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
+end
+if lib.has_option(stored, 'w') then
+	lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
+end
 end
 local items = {}
 for i = 4, #ARGV, 5 do
-	items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4], done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3])}
+items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4], done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3])}
 end
 lib.must_publish()
 local outcomes = {}
 for i = 1, #items do
-	local problem = set(items[i])
-	outcomes[i] = problem and '!' .. lib.text_of(problem) or ''
+local problem = set(items[i])
+outcomes[i] = problem and '!' .. lib.text_of(problem) or ''
 end
 return outcomes
 elseif command == 'schedule' then
@@ -12176,17 +12432,17 @@ local id = lib.required('Schedule', 'id', ARGV[3])
 local due = lib.number('Schedule', 'due', ARGV[4])
 local missed = lib.whole('Schedule', 'missed', ARGV[5])
 if due > now then
-	return 0
+return 0
 end
 local last = lib.finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
-	return nil
+return nil
 end
 local reply = lib.put_from_arguments(6)
 call('hset', prefix .. 'x:schedules', id, lib.exact(due))
 try('hset', lib.schedule_key(id), 'last', lib.exact(due), 'jid', ARGV[8])
 if missed > 0 then
-	try('hincrby', lib.schedule_key(id), 'missed', string.format('%d', missed))
+try('hincrby', lib.schedule_key(id), 'missed', string.format('%d', missed))
 end
 return reply
 elseif command == 'withdraw' then
@@ -12196,13 +12452,13 @@ local jid = lib.required('Job', 'jid', ARGV[3])
 local job = lib.read_job_to_cancel(jid, lib.max_unlinked())
 local state = job.state
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
-	lib.check_dependents(jid, {}, 0)
-	lib.must_publish()
-	if #job.dependencies > lib.max_unlinked() then
-		lib.unlink_some(jid)
-		return 'unlinked'
-	end
-	lib.cancel_job(jid, job)
+lib.check_dependents(jid, {}, 0)
+lib.must_publish()
+if #job.dependencies > lib.max_unlinked() then
+	lib.unlink_some(jid)
+	return 'unlinked'
+end
+lib.cancel_job(jid, job)
 end
 return state
 end
@@ -12214,9 +12470,9 @@ local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]
 local max = lib.whole('Limit', 'concurrency', ARGV[4])
 local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
 if (rate > 0) ~= (per > 0) or per < 0 then
-	lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
+lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
 elseif max == 0 and rate == 0 then
-	lib.reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
+lib.reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
 end
 lib.must_publish()
 call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
@@ -12228,78 +12484,78 @@ local run = lib.named('Rates.add', 'run', ARGV[3])
 local sent = lib.whole('Rates.add', 'number', ARGV[4])
 local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
 if (#ARGV - 5) % 3 ~= 0 then
-	lib.reject('Rates.add', 'Each klass needs 3 args')
+lib.reject('Rates.add', 'Each klass needs 3 args')
 end
 if #ARGV > 5 + 3 * 1000 then
-	lib.reject('Rates.add', 'More than 1000 klasses')
+lib.reject('Rates.add', 'More than 1000 klasses')
 end
 local function parts_of(counts)
-	return string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
+return string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
 end
 local function sum_histograms(one, other)
-	local counts, order = {}, {}
-	for bucket, count in string.gmatch(one .. ' ' .. other, '(%d+):(%d+)') do
-		if not counts[bucket] then
-			order[#order + 1] = bucket
-		end
-		counts[bucket] = (counts[bucket] or 0) + count
+local counts, order = {}, {}
+for bucket, count in string.gmatch(one .. ' ' .. other, '(%d+):(%d+)') do
+	if not counts[bucket] then
+		order[#order + 1] = bucket
 	end
-	for i = 1, #order do
-		order[i] = order[i] .. ':' .. string.format('%d', counts[order[i]])
-	end
-	return table.concat(order, ' ')
+	counts[bucket] = (counts[bucket] or 0) + count
+end
+for i = 1, #order do
+	order[i] = order[i] .. ':' .. string.format('%d', counts[order[i]])
+end
+return table.concat(order, ' ')
 end
 local function sum(stored, added)
-	local completed, failed, retried, wait, ran = parts_of(stored or '')
-	if not completed then
-		return added
-	end
-	local more = {parts_of(added)}
-	return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
+local completed, failed, retried, wait, ran = parts_of(stored or '')
+if not completed then
+	return added
+end
+local more = {parts_of(added)}
+return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
 end
 local added, fields = {}, {}
 for i = 6, #ARGV, 3 do
-	local field, counts = lib.rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
-	if not parts_of(counts) then
-		lib.reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
-	end
-	if not added[field] then
-		fields[#fields + 1] = field
-	end
-	added[field] = sum(added[field], counts)
+local field, counts = lib.rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
+if not parts_of(counts) then
+	lib.reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
+end
+if not added[field] then
+	fields[#fields + 1] = field
+end
+added[field] = sum(added[field], counts)
 end
 if not added['0::'] then
-	fields[#fields + 1] = '0::'
+fields[#fields + 1] = '0::'
 end
 if began < now - 259200 or lib.finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
-	return 0
+return 0
 end
 local key = lib.rates_key(began)
 local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
 local update, fresh = {}, count == 0
 local rest, rest_stored = added['0::'], nil
 for i = 1, #fields do
-	local field = fields[i]
-	if field == '0::' then
-		rest_stored = stored[i]
-	elseif stored[i] or count < 500 then
-		count = stored[i] and count or count + 1
-		update[#update + 1] = field
-		update[#update + 1] = sum(stored[i], added[field])
-	else
-		rest = sum(rest, added[field])
-	end
+local field = fields[i]
+if field == '0::' then
+	rest_stored = stored[i]
+elseif stored[i] or count < 500 then
+	count = stored[i] and count or count + 1
+	update[#update + 1] = field
+	update[#update + 1] = sum(stored[i], added[field])
+else
+	rest = sum(rest, added[field])
+end
 end
 if rest then
-	update[#update + 1] = '0::'
-	update[#update + 1] = sum(rest_stored, rest)
+update[#update + 1] = '0::'
+update[#update + 1] = sum(rest_stored, rest)
 end
 call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
 if #update > 0 then
-	try('hset', key, unpack(update))
+try('hset', key, unpack(update))
 end
 if fresh then
-	try('expire', key, 259200)
+try('expire', key, 259200)
 end
 return 1
 elseif command == 'recur.get' then
@@ -12307,7 +12563,7 @@ cold(stamp, now)
 local jid = lib.required('Recurring', 'jid', ARGV[3])
 local job = lib.named_fields(call, lib.recur_key(jid), {'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog'})
 if not job.jid then
-	return nil
+return nil
 end
 local text = cjson.encode({jid = job.jid, klass = job.klass, state = job.state, queue = job.queue, interval = lib.finite(job.interval, 0), retries = lib.finite(job.retries, 0), count = lib.finite(job.count, 0), data = job.data, backlog = lib.finite(job.backlog, 0)})
 return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job.priority, 0)) .. ',"tags":' .. lib.array(lib.names_of(job.tags)) .. '}'
@@ -12318,11 +12574,11 @@ elseif command == 'relations' then
 cold(stamp, now)
 local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
 if which ~= 'dependents' and which ~= 'dependencies' then
-	lib.reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
+lib.reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
 end
 local cursor = lib.required('Relations', 'cursor', ARGV[5])
 if not string.find(cursor, '^%d+$') then
-	lib.reject('Relations', 'Arg "cursor" is no cursor: ' .. cursor)
+lib.reject('Relations', 'Arg "cursor" is no cursor: ' .. cursor)
 end
 return call('sscan', lib.job_key(jid) .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'schedules' then
@@ -12331,30 +12587,30 @@ cold(stamp, now)
 local FIELDS = {'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed'}
 local shown = 0
 local function item(id, fields)
-	local read = try('hmget', lib.schedule_key(id), unpack(fields))
-	local followers = try('hgetall', lib.follow_key(id))
-	local due = try('hget', prefix .. 'x:schedules', id)
-	shown = shown + #followers / 2
-	return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
+local read = try('hmget', lib.schedule_key(id), unpack(fields))
+local followers = try('hgetall', lib.follow_key(id))
+local due = try('hget', prefix .. 'x:schedules', id)
+shown = shown + #followers / 2
+return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
 end
 local ids, total = {}, 0
 if ARGV[4] then
-	local offset = lib.whole('Schedules', 'offset', ARGV[3])
-	local limit = lib.whole('Schedules', 'limit', ARGV[4])
-	total = call('zcard', prefix .. 'x:schedule-ids')
-	ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
+local offset = lib.whole('Schedules', 'offset', ARGV[3])
+local limit = lib.whole('Schedules', 'limit', ARGV[4])
+total = call('zcard', prefix .. 'x:schedule-ids')
+ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
 elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[3])) then
-	ids, total = {ARGV[3]}, 1
-	for _, field in ipairs({'only', 'data', 'pairs'}) do
-		FIELDS[#FIELDS + 1] = field
-	end
+ids, total = {ARGV[3]}, 1
+for _, field in ipairs({'only', 'data', 'pairs'}) do
+	FIELDS[#FIELDS + 1] = field
+end
 end
 local items = {}
 for i = 1, #ids do
-	if shown >= 1000 then
-		break
-	end
-	items[i] = item(ids[i], FIELDS)
+if shown >= 1000 then
+	break
+end
+items[i] = item(ids[i], FIELDS)
 end
 return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
 end
@@ -12374,22 +12630,22 @@ cold(stamp, now)
 local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
 local function settings_from(cursor)
-	local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
-	local set, some = {}, found[2]
-	for i = 1, #some, 2 do
-		set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
-	end
-	return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
+local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+local set, some = {}, found[2]
+for i = 1, #some, 2 do
+	set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+end
+return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
 end
 local key = ARGV[3]
 if ARGV[4] == 'from' then
-	return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
+return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
 elseif key then
-	return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
+return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
 local set = call('hgetall', prefix .. 'config')
 for i = 1, #set, 2 do
-	defaults[set[i]] = set[i + 1]
+defaults[set[i]] = set[i + 1]
 end
 return cjson.encode(defaults)
 elseif command == 'config.set' then
@@ -12398,7 +12654,7 @@ cold(stamp, now)
 local option = lib.required('config.set', 'option', ARGV[3])
 local value = ARGV[4]
 if not value then
-	lib.reject('config.set', 'Arg "value" missing')
+lib.reject('config.set', 'Arg "value" missing')
 end
 lib.must_publish()
 call('hset', prefix .. 'config', option, value)
@@ -12411,13 +12667,13 @@ cold(stamp, now)
 local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 local seconds = lib.number('Limit', 'seconds', ARGV[4])
 if seconds < 0 then
-	lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
+lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
 end
 lib.must_publish()
 if seconds > 0 then
-	call('hset', prefix .. 'x:limits', name .. ' hold', lib.exact(now + seconds))
+call('hset', prefix .. 'x:limits', name .. ' hold', lib.exact(now + seconds))
 else
-	call('hdel', prefix .. 'x:limits', name .. ' hold')
+call('hdel', prefix .. 'x:limits', name .. ' hold')
 end
 lib.limit_freed(name)
 return
@@ -12433,10 +12689,10 @@ local first = try('zrevrange', wait, 0, 99)
 local reply = {lib.exact(limit.max), lib.exact(limit.rate), lib.exact(limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', lib.exact(limit.hold or 0), lib.exact(opens), lib.exact(lib.finite(try('zcard', wait), 0)), first.err and var.none or first}
 local held = try('zrange', lib.limit_key(name, 'held'), 0, 999, 'WITHSCORES')
 for i = 1, limit.max > 0 and #held or 0, 2 do
-	local ends = lib.finite(held[i + 1], 0)
-	if ends > now or (lib.slot_ends(held[i]) or 0) > now then
-		reply[#reply + 1] = held[i]
-	end
+local ends = lib.finite(held[i + 1], 0)
+if ends > now or (lib.slot_ends(held[i]) or 0) > now then
+	reply[#reply + 1] = held[i]
+end
 end
 return reply
 elseif command == 'limit.list' then
@@ -12445,12 +12701,12 @@ local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3
 local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
 local reply, stored = {lib.next_part(found)}, found[2]
 for i = 1, #stored, 2 do
-	if not string.find(stored[i], ' ', 1, true) then
-		local name, n = stored[i], #reply
-		reply[n + 1], reply[n + 2] = name, stored[i + 1]
-		reply[n + 3] = lib.finite(try('zcard', lib.limit_key(name, 'held')), -1)
-		reply[n + 4] = lib.finite(try('zcard', lib.limit_key(name, 'wait')), -1)
-	end
+if not string.find(stored[i], ' ', 1, true) then
+	local name, n = stored[i], #reply
+	reply[n + 1], reply[n + 2] = name, stored[i + 1]
+	reply[n + 3] = lib.finite(try('zcard', lib.limit_key(name, 'held')), -1)
+	reply[n + 4] = lib.finite(try('zcard', lib.limit_key(name, 'wait')), -1)
+end
 end
 return reply
 elseif command == 'reschedule' then
@@ -12459,38 +12715,38 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local delay = lib.number('Reschedule', 'seconds', ARGV[4])
 if delay < 0 then
-	lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
+lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
 end
 local key = lib.job_key(jid)
 local state, queue, priority, stored, parked = unpack(call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))
 if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
-	return state
+return state
 end
 local ends = stored and lib.has_lifetime(stored) and lib.end_of_life(jid, stored, 'waiting', now)
 if ends and ends <= now + delay then
-	lib.reject('Reschedule', 'StartBy or TTL of job ' .. jid .. ' is over before')
+lib.reject('Reschedule', 'StartBy or TTL of job ' .. jid .. ' is over before')
 end
 local work, scheduled = lib.queue_key(queue, 'work'), lib.queue_key(queue, 'scheduled')
 call('zcard', work)
 call('zcard', scheduled)
 lib.must_publish()
 if delay > 0 then
-	call('zadd', scheduled, lib.exact(now + delay), jid)
-	call('zrem', work, jid)
-	call('hset', key, 'state', 'scheduled')
-	if stored and lib.has_option(stored, 'g') then
-		lib.leave_turns(queue, priority)
-	end
+call('zadd', scheduled, lib.exact(now + delay), jid)
+call('zrem', work, jid)
+call('hset', key, 'state', 'scheduled')
+if stored and lib.has_option(stored, 'g') then
+	lib.leave_turns(queue, priority)
+end
 else
-	call('zadd', work, lib.score_of(queue, priority, stored, {}), jid)
-	call('zrem', scheduled, jid)
-	call('hset', key, 'state', 'waiting')
+call('zadd', work, lib.score_of(queue, priority, stored, {}), jid)
+call('zrem', scheduled, jid)
+call('hset', key, 'state', 'waiting')
 end
 if parked then
-	local _, name = lib.score_before(jid)
-	if name then
-		lib.limit_freed(name)
-	end
+local _, name = lib.score_before(jid)
+if name then
+	lib.limit_freed(name)
+end
 end
 lib.note_filled(queue)
 lib.wake_for(queue, delay)
@@ -12502,13 +12758,13 @@ local jid = lib.required('Job', 'jid', ARGV[3])
 local given = lib.read_gift('Unfail.job', 4, #ARGV)
 local state = call('hget', lib.job_key(jid), 'state')
 if not state then
-	lib.raise('Unfail.job', lib.no_job(jid))
+lib.raise('Unfail.job', lib.no_job(jid))
 elseif state ~= 'failed' then
-	lib.raise('Unfail.job', lib.new_problem('not_failed', jid, 'has not failed: ' .. state))
+lib.raise('Unfail.job', lib.new_problem('not_failed', jid, 'has not failed: ' .. state))
 end
 local job = lib.read_failed(jid)
 if not job then
-	lib.raise('Unfail.job', lib.no_queue(jid))
+lib.raise('Unfail.job', lib.no_queue(jid))
 end
 lib.unfail({job}, given)
 lib.leave_group(jid, lib.list_of(job.failure))
@@ -12517,7 +12773,7 @@ elseif command == 'workerJobs' then
 cold(stamp, now)
 local worker = ARGV[3]
 if not worker then
-	return 'null'
+return 'null'
 end
 return lib.array(call('zrangebyscore', lib.worker_key(worker), ARGV[4] or '-inf', '+inf'))
 end
@@ -12539,21 +12795,21 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 if not state then
-	lib.raise('Batch.commit', lib.no_job(jid))
+lib.raise('Batch.commit', lib.no_job(jid))
 elseif not lib.is_batch(stored) then
-	lib.raise('Batch.commit', lib.no_batch(jid))
+lib.raise('Batch.commit', lib.no_batch(jid))
 end
 local dependencies = lib.job_key(jid) .. '-dependencies'
 local left = call('scard', dependencies)
 if call('sismember', dependencies, 'x:open') == 0 then
-	return left
+return left
 end
 lib.must_write()
 if left == 1 and state == 'depends' then
-	local problem = lib.free(jid, true)
-	if problem then
-		lib.raise('Batch.commit', problem)
-	end
+local problem = lib.free(jid, true)
+if problem then
+	lib.raise('Batch.commit', problem)
+end
 end
 lib.undepend(jid, 'x:open')
 return left - 1
@@ -12564,25 +12820,25 @@ local jid = lib.required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 if not state then
-	lib.raise('Batch.status', lib.no_job(jid))
+lib.raise('Batch.status', lib.no_job(jid))
 elseif not lib.is_batch(stored) then
-	lib.raise('Batch.status', lib.no_batch(jid))
+lib.raise('Batch.status', lib.no_batch(jid))
 end
 local dependencies = lib.job_key(jid) .. '-dependencies'
 local open = call('sismember', dependencies, 'x:open') == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 local function members()
-	local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
-	local stuck = ARGV[5] == 'stuck' and 0
-	for _, other in ipairs(found[2]) do
-		if other ~= 'x:open' then
-			jids[#jids + 1] = other
-			if stuck and call('hget', lib.job_key(other), 'state') == 'failed' then
-				stuck = stuck + 1
-			end
+local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+local stuck = ARGV[5] == 'stuck' and 0
+for _, other in ipairs(found[2]) do
+	if other ~= 'x:open' then
+		jids[#jids + 1] = other
+		if stuck and call('hget', lib.job_key(other), 'state') == 'failed' then
+			stuck = stuck + 1
 		end
 	end
-	return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.exact(stuck) or '')
+end
+return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.exact(stuck) or '')
 end
 local _, values = lib.split_options(stored)
 local own = type(values.b) == 'table' and values.b or var.none
@@ -12608,35 +12864,35 @@ return
 elseif command == 'queue.forget' then
 cold(stamp, now)
 local function must_be_empty(queue)
-	local count = 0
-	for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
-		count = count + call('zcard', lib.queue_key(queue, part))
-	end
-	if count > 0 then
-		local noun = count == 1 and ' job' or ' jobs'
-		lib.reject('Queue.forget', 'Queue ' .. queue .. ' has ' .. count .. noun)
-	end
+local count = 0
+for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+	count = count + call('zcard', lib.queue_key(queue, part))
+end
+if count > 0 then
+	local noun = count == 1 and ' job' or ' jobs'
+	lib.reject('Queue.forget', 'Queue ' .. queue .. ' has ' .. count .. noun)
+end
 end
 local empty = ARGV[3] == ''
 local first = empty and 4 or 3
 lib.required('Queue.forget', 'queue', ARGV[first])
 for i = first, empty and #ARGV or 0 do
-	must_be_empty(ARGV[i])
+must_be_empty(ARGV[i])
 end
 for i = first, #ARGV do
-	call('zrem', prefix .. 'queues', ARGV[i])
-	try('zrem', prefix .. 'x:queues', ARGV[i])
-	try('del', lib.past_key(ARGV[i]))
+call('zrem', prefix .. 'queues', ARGV[i])
+try('zrem', prefix .. 'x:queues', ARGV[i])
+try('del', lib.past_key(ARGV[i]))
 end
 return
 elseif command == 'queues.ready' then
 cold(stamp, now)
 local ready = {}
 for i = 3, #ARGV do
-	local key = lib.queue_key(ARGV[i], '')
-	if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
-		ready[#ready + 1] = ARGV[i]
-	end
+local key = lib.queue_key(ARGV[i], '')
+if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+	ready[#ready + 1] = ARGV[i]
+end
 end
 return ready
 elseif command == 'recur.update' then
@@ -12647,44 +12903,44 @@ local key = lib.recur_key(jid)
 local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
 interval = lib.finite(interval, 0)
 if not queue then
-	lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
+lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
 end
 local numeric = {priority = true, interval = true, retries = true, backlog = true}
 local changes = lib.options('Recur', 4, #ARGV)
 for option, value in pairs(changes) do
-	if numeric[option] then
-		changes[option] = lib.number('Recur', option, value)
-	elseif option == 'data' then
-		lib.json('Recur', 'data', value)
-	elseif option == 'tags' then
-		lib.names('Recur', 'tags', value)
-	elseif option == 'queue' then
-		lib.named('Recur', 'queue', value)
-	elseif option ~= 'klass' then
-		lib.reject('Recur', 'Unrecognized option "' .. option .. '"')
-	end
+if numeric[option] then
+	changes[option] = lib.number('Recur', option, value)
+elseif option == 'data' then
+	lib.json('Recur', 'data', value)
+elseif option == 'tags' then
+	lib.names('Recur', 'tags', value)
+elseif option == 'queue' then
+	lib.named('Recur', 'queue', value)
+elseif option ~= 'klass' then
+	lib.reject('Recur', 'Unrecognized option "' .. option .. '"')
+end
 end
 if changes.interval and changes.interval <= 0 then
-	lib.reject('Recur', 'Arg "interval" must be greater than 0')
+lib.reject('Recur', 'Arg "interval" must be greater than 0')
 end
 local due = tonumber(call('zscore', lib.queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
-	due = due + changes.interval - interval
+due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
-	local target = changes.queue or queue
-	call('zadd', lib.queue_key(target, 'recur'), lib.exact(due), jid)
-	if target ~= queue then
-		try('zrem', lib.queue_key(queue, 'recur'), jid)
-	end
-	if changes.queue then
-		lib.know_queue(target)
-	end
-	lib.note_filled(target)
-	lib.wake_for(target, due - now)
+local target = changes.queue or queue
+call('zadd', lib.queue_key(target, 'recur'), lib.exact(due), jid)
+if target ~= queue then
+	try('zrem', lib.queue_key(queue, 'recur'), jid)
+end
+if changes.queue then
+	lib.know_queue(target)
+end
+lib.note_filled(target)
+lib.wake_for(target, due - now)
 end
 for option, value in pairs(changes) do
-	call('hset', key, option, value)
+call('hset', key, option, value)
 end
 return true
 elseif command == 'subscription' then
@@ -12692,47 +12948,47 @@ cold(stamp, now)
 local queue = lib.required('Subscription', 'queue', ARGV[3])
 local action = lib.required('Subscription', 'action', ARGV[4])
 local function topics_key(name)
-	return prefix .. 'topics' .. name
+return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
 local function subscribers()
-	local all = call('smembers', prefix .. 'x:topics')
-	lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
-	table.sort(all)
-	return all
+local all = call('smembers', prefix .. 'x:topics')
+lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+table.sort(all)
+return all
 end
 local function all_topics()
-	local by_topic = {}
-	for _, name in ipairs(subscribers()) do
-		for _, topic in ipairs(try('hkeys', topics_key(name))) do
-			by_topic[topic] = by_topic[topic] or {}
-			table.insert(by_topic[topic], name)
-		end
+local by_topic = {}
+for _, name in ipairs(subscribers()) do
+	for _, topic in ipairs(try('hkeys', topics_key(name))) do
+		by_topic[topic] = by_topic[topic] or {}
+		table.insert(by_topic[topic], name)
 	end
-	return by_topic
+end
+return by_topic
 end
 if action == 'all' then
-	return cjson.encode(all_topics())
+return cjson.encode(all_topics())
 elseif action == 'get' then
-	return lib.array(call('exists', key) == 1 and {key} or {})
+return lib.array(call('exists', key) == 1 and {key} or {})
 end
 local topic = lib.required('Subscription', 'topic', ARGV[5])
 if action == 'add' then
-	call('hset', key, topic, queue)
-	try('sadd', prefix .. 'x:topics', queue)
-	local topics = call('hkeys', key)
-	for i = 1, #topics do
-		topics[i] = queue
-	end
-	return lib.array(topics)
+call('hset', key, topic, queue)
+try('sadd', prefix .. 'x:topics', queue)
+local topics = call('hkeys', key)
+for i = 1, #topics do
+	topics[i] = queue
+end
+return lib.array(topics)
 elseif action == 'remove' then
-	local removed = call('hdel', key, topic) == 1
-	if removed and call('exists', key) == 0 then
-		try('srem', prefix .. 'x:topics', queue)
-	end
-	return tostring(removed)
+local removed = call('hdel', key, topic) == 1
+if removed and call('exists', key) == 0 then
+	try('srem', prefix .. 'x:topics', queue)
+end
+return tostring(removed)
 elseif action == 'exists' then
-	return tostring(call('hexists', key, topic) == 1)
+return tostring(call('hexists', key, topic) == 1)
 end
 lib.reject('Subscription', 'Unknown action "' .. action .. '"')
 return
@@ -12748,22 +13004,22 @@ if command == 'queue.history' then
 cold(stamp, now)
 local from = lib.number('Queue.history', 'from', ARGV[3])
 if #ARGV > 103 then
-	lib.reject('Queue.history', 'More than 100 queues')
+lib.reject('Queue.history', 'More than 100 queues')
 end
 from = from < 0 and now + from or from
 local step = 3600
 for _, finer in ipairs({300, 60}) do
-	local records = lib.ring_of(finer)
-	if math.floor(now / finer) - math.floor(from / finer) < records then
-		step = finer
-	end
+local records = lib.ring_of(finer)
+if math.floor(now / finer) - math.floor(from / finer) < records then
+	step = finer
+end
 end
 local size, first = lib.ring_of(step)
 local found = {stamp, step}
 for i = 3, #ARGV do
-	local key = i == 3 and prefix .. 'x:history' or lib.past_key(lib.named('Queue.history', 'queue', ARGV[i]))
-	local text = try('getrange', key, first, first + 17 * size - 1)
-	found[i] = type(text) == 'string' and text or ''
+local key = i == 3 and prefix .. 'x:history' or lib.past_key(lib.named('Queue.history', 'queue', ARGV[i]))
+local text = try('getrange', key, first, first + 17 * size - 1)
+found[i] = type(text) == 'string' and text or ''
 end
 return found
 elseif command == 'queues.record' then
@@ -12772,170 +13028,170 @@ cold(stamp, now)
 local cursor = ARGV[3] or ''
 local sums = {}
 for i = 4, 8 do
-	sums[i - 3] = lib.whole('Queues.record', 'figures', ARGV[i] or 0)
+sums[i - 3] = lib.whole('Queues.record', 'figures', ARGV[i] or 0)
 end
 if cursor == '' and not lib.is_record_due() or not lib.may_write(prefix .. 'x:recorded') then
-	return nil
+return nil
 end
 local minute, today = math.floor(now / 60), lib.day_of(now)
 local function pack(widths, numbers)
-	local bytes, at = {}, 0
-	for i = 1, #numbers do
-		local width = tonumber(string.sub(widths, i, i))
-		local left = math.floor(math.min(math.max(numbers[i], 0), 256 ^ width - 1))
-		for place = at + width, at + 1, -1 do
-			bytes[place] = string.char(left % 256)
-			left = math.floor(left / 256)
-		end
-		at = at + width
+local bytes, at = {}, 0
+for i = 1, #numbers do
+	local width = tonumber(string.sub(widths, i, i))
+	local left = math.floor(math.min(math.max(numbers[i], 0), 256 ^ width - 1))
+	for place = at + width, at + 1, -1 do
+		bytes[place] = string.char(left % 256)
+		left = math.floor(left / 256)
 	end
-	return table.concat(bytes)
+	at = at + width
+end
+return table.concat(bytes)
 end
 local function unpacked(widths, text)
-	local numbers, at = {}, 0
-	for i = 1, #widths do
-		numbers[i] = 0
-		for _ = 1, tonumber(string.sub(widths, i, i)) do
-			at = at + 1
-			if at > #text then
-				return nil
-			end
-			numbers[i] = 256 * numbers[i] + string.byte(text, at)
+local numbers, at = {}, 0
+for i = 1, #widths do
+	numbers[i] = 0
+	for _ = 1, tonumber(string.sub(widths, i, i)) do
+		at = at + 1
+		if at > #text then
+			return nil
 		end
+		numbers[i] = 256 * numbers[i] + string.byte(text, at)
 	end
-	return numbers
+end
+return numbers
 end
 local function head_of(key)
-	local text = try('getrange', key, 0, 8 - 1)
-	return type(text) == 'string' and (unpacked('44', text) or var.none) or nil
+local text = try('getrange', key, 0, 8 - 1)
+return type(text) == 'string' and (unpacked('44', text) or var.none) or nil
 end
 local function add_record(key, step, figures)
-	local size, first = lib.ring_of(step)
-	local nth = math.floor(now / step)
-	local lap, at = math.floor(nth / size) % 1024, first + 17 * (nth % size)
-	local old = step > 60 and try('getrange', key, at, at + 17 - 1)
-	local known, before = 1, type(old) == 'string' and unpacked('243323', old) or var.none
-	local is_new = not before[1] or math.floor(before[1] / 64) ~= lap or before[1] % 64 == 0
-	local numbers = {0, unpack(figures)}
-	if not is_new then
-		known = math.min(before[1] % 64 + 1, step / 60)
-		for i = 2, 5 do
-			numbers[i] = math.max(numbers[i], before[i])
-		end
-		numbers[6] = numbers[6] + before[6]
+local size, first = lib.ring_of(step)
+local nth = math.floor(now / step)
+local lap, at = math.floor(nth / size) % 1024, first + 17 * (nth % size)
+local old = step > 60 and try('getrange', key, at, at + 17 - 1)
+local known, before = 1, type(old) == 'string' and unpacked('243323', old) or var.none
+local is_new = not before[1] or math.floor(before[1] / 64) ~= lap or before[1] % 64 == 0
+local numbers = {0, unpack(figures)}
+if not is_new then
+	known = math.min(before[1] % 64 + 1, step / 60)
+	for i = 2, 5 do
+		numbers[i] = math.max(numbers[i], before[i])
 	end
-	numbers[1] = 64 * lap + known
-	try('setrange', key, at, pack('243323', numbers))
-	return is_new
+	numbers[6] = numbers[6] + before[6]
+end
+numbers[1] = 64 * lap + known
+try('setrange', key, at, pack('243323', numbers))
+return is_new
 end
 local function add_figures_to(key, head, figures, failed_today)
-	if not head[1] then
-		try('setrange', key, 20204 - 1, string.char(0))
-	end
-	try('setrange', key, 0, pack('44', {minute, failed_today}))
-	add_record(key, 60, figures)
-	add_record(key, 300, figures)
-	if add_record(key, 3600, figures) or not head[1] then
-		try('expire', key, 2678400)
-	end
+if not head[1] then
+	try('setrange', key, 20204 - 1, string.char(0))
+end
+try('setrange', key, 0, pack('44', {minute, failed_today}))
+add_record(key, 60, figures)
+add_record(key, 300, figures)
+if add_record(key, 3600, figures) or not head[1] then
+	try('expire', key, 2678400)
+end
 end
 local function new_takers(list)
-	local takers = {workers = 0, names = {}, patterns = {}, excluded = {}}
-	for i = 1, #list do
-		local text, excludes = string.gsub(list[i], '^!', '')
-		if excludes == 0 and not string.find(text, '*', 1, true) then
-			takers.names[text] = true
-		else
-			local found = excludes == 0 and takers.patterns or takers.excluded
-			found[#found + 1] = '^' .. string.gsub(text, '%W', function(c)
-				return c == '*' and '.-' or c == '\000' and '%z' or '%' .. c
-			end) .. '$'
-		end
+local takers = {workers = 0, names = {}, patterns = {}, excluded = {}}
+for i = 1, #list do
+	local text, excludes = string.gsub(list[i], '^!', '')
+	if excludes == 0 and not string.find(text, '*', 1, true) then
+		takers.names[text] = true
+	else
+		local found = excludes == 0 and takers.patterns or takers.excluded
+		found[#found + 1] = '^' .. string.gsub(text, '%W', function(c)
+			return c == '*' and '.-' or c == '\000' and '%z' or '%' .. c
+		end) .. '$'
 	end
-	return takers
+end
+return takers
 end
 local function add_taker(all, json_text)
-	local ok, info = pcall(cjson.decode, json_text)
-	if not ok or type(info) ~= 'table' or info.paused or info.stopping then
-		return
-	end
-	local listed, list = pcall(lib.names, '', '', cjson.encode(info.queues or var.none))
-	if listed and #list > 0 then
-		local text = table.concat(list, '\000')
-		all[text] = all[text] or new_takers(list)
-		all[text].workers = all[text].workers + 1
-	end
+local ok, info = pcall(cjson.decode, json_text)
+if not ok or type(info) ~= 'table' or info.paused or info.stopping then
+	return
+end
+local listed, list = pcall(lib.names, '', '', cjson.encode(info.queues or var.none))
+if listed and #list > 0 then
+	local text = table.concat(list, '\000')
+	all[text] = all[text] or new_takers(list)
+	all[text].workers = all[text].workers + 1
+end
 end
 local function read_takers()
-	local all, count, from = {}, 0, lib.exact(now - 150)
-	local seen = try('zrevrangebyscore', prefix .. 'workers', '+inf', from, 'LIMIT', 0, 1000)
-	for first = 1, #seen, 200 do
-		local some = {}
-		for i = first, math.min(first + 199, #seen) do
-			some[#some + 1] = lib.registry_key(seen[i])
-		end
-		local texts = try('mget', unpack(some))
-		for i = 1, #some do
-			local at, json_text = string.match(texts[i] or '', '^([^|]*)|[^|]*|(.*)$')
-			if lib.finite(at, 0) > now - 150 then
-				count = count + 1
-				add_taker(all, json_text)
-			end
+local all, count, from = {}, 0, lib.exact(now - 150)
+local seen = try('zrevrangebyscore', prefix .. 'workers', '+inf', from, 'LIMIT', 0, 1000)
+for first = 1, #seen, 200 do
+	local some = {}
+	for i = first, math.min(first + 199, #seen) do
+		some[#some + 1] = lib.registry_key(seen[i])
+	end
+	local texts = try('mget', unpack(some))
+	for i = 1, #some do
+		local at, json_text = string.match(texts[i] or '', '^([^|]*)|[^|]*|(.*)$')
+		if lib.finite(at, 0) > now - 150 then
+			count = count + 1
+			add_taker(all, json_text)
 		end
 	end
-	return all, count
+end
+return all, count
 end
 local function matches_any(patterns, queue)
-	for i = 1, #patterns do
-		if string.find(queue, patterns[i]) then
-			return true
-		end
+for i = 1, #patterns do
+	if string.find(queue, patterns[i]) then
+		return true
 	end
-	return false
+end
+return false
 end
 local function workers_of(all, queue)
-	local count = 0
-	for _, takers in pairs(all) do
-		if (takers.names[queue] or matches_any(takers.patterns, queue)) and not matches_any(takers.excluded, queue) then
-			count = count + takers.workers
-		end
+local count = 0
+for _, takers in pairs(all) do
+	if (takers.names[queue] or matches_any(takers.patterns, queue)) and not matches_any(takers.excluded, queue) then
+		count = count + takers.workers
 	end
-	return count
+end
+return count
 end
 local function job_figures(queue)
-	local work, locks = lib.queue_key(queue, 'work'), lib.queue_key(queue, 'locks')
-	local scheduled = lib.queue_key(queue, 'scheduled')
-	if call('exists', work, locks, scheduled, lib.queue_key(queue, 'recur')) == 0 then
-		return 0, 0, 0
-	end
-	local bands, longest = {}, 0
-	lib.add_waiting(bands, queue)
-	lib.add_due(bands, queue, 'scheduled')
-	lib.add_due(bands, queue, 'recur')
-	for i = 1, #bands do
-		longest = math.max(longest, bands[i].waited)
-	end
-	return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), longest, call('zcount', locks, '(' .. stamp, '+inf')
+local work, locks = lib.queue_key(queue, 'work'), lib.queue_key(queue, 'locks')
+local scheduled = lib.queue_key(queue, 'scheduled')
+if call('exists', work, locks, scheduled, lib.queue_key(queue, 'recur')) == 0 then
+	return 0, 0, 0
+end
+local bands, longest = {}, 0
+lib.add_waiting(bands, queue)
+lib.add_due(bands, queue, 'scheduled')
+lib.add_due(bands, queue, 'recur')
+for i = 1, #bands do
+	longest = math.max(longest, bands[i].waited)
+end
+return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), longest, call('zcount', locks, '(' .. stamp, '+inf')
 end
 local function failures_on(day, queue)
-	return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)
+return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)
 end
 local function failed_since(last, head, queue, failed_today)
-	local known_on = head[1] and lib.day_of(60 * head[1])
-	local function grown(count, day)
-		return math.max(count - (known_on == day and head[2] or 0), 0)
-	end
-	if not last then
-		return 0
-	elseif lib.day_of(60 * last) == today then
-		return grown(failed_today, today)
-	end
-	local day = lib.day_of(60 * last)
-	return failed_today + grown(failures_on(day, queue), day)
+local known_on = head[1] and lib.day_of(60 * head[1])
+local function grown(count, day)
+	return math.max(count - (known_on == day and head[2] or 0), 0)
+end
+if not last then
+	return 0
+elseif lib.day_of(60 * last) == today then
+	return grown(failed_today, today)
+end
+local day = lib.day_of(60 * last)
+return failed_today + grown(failures_on(day, queue), day)
 end
 local recorded = {}
 cursor = lib.each_queue('Queues.record', cursor, math.min(100, math.max(1000 - sums[1], 1)), function(queue)
-	recorded[#recorded + 1] = queue
+recorded[#recorded + 1] = queue
 end)
 sums[1] = sums[1] + #recorded
 local takers, registered = read_takers()
@@ -12944,50 +13200,50 @@ local all_key = prefix .. 'x:history'
 local all_head = head_of(all_key) or var.none
 local last = all_head[1] and minute - all_head[1] <= 5 and all_head[1] or nil
 local function record_queue(queue)
-	local key, failed_today = lib.past_key(queue), failures_on(today, queue)
-	local ok, waiting, oldest, running = pcall(job_figures, queue)
-	local workers = workers_of(takers, queue)
-	local is_new_day = last and lib.day_of(60 * last) < today
-	if not ok or waiting + oldest + running + workers + failed_today == 0 and not is_new_day then
-		return
-	end
-	local head = head_of(key)
-	local failed = failed_since(last, head or var.none, queue, failed_today)
-	local is_active = waiting + oldest + running + workers + failed > 0
-	local is_known = head and head[1] and lib.day_of(60 * head[1]) == today and head[2] == failed_today
-	if head and (is_active or failed_today > 0 and not is_known) then
-		add_figures_to(key, head, {waiting, oldest, running, workers, failed}, failed_today)
-	end
-	sums[2], sums[3] = sums[2] + waiting, math.max(sums[3], math.floor(oldest))
-	sums[4], sums[5] = sums[4] + running, sums[5] + failed
+local key, failed_today = lib.past_key(queue), failures_on(today, queue)
+local ok, waiting, oldest, running = pcall(job_figures, queue)
+local workers = workers_of(takers, queue)
+local is_new_day = last and lib.day_of(60 * last) < today
+if not ok or waiting + oldest + running + workers + failed_today == 0 and not is_new_day then
+	return
+end
+local head = head_of(key)
+local failed = failed_since(last, head or var.none, queue, failed_today)
+local is_active = waiting + oldest + running + workers + failed > 0
+local is_known = head and head[1] and lib.day_of(60 * head[1]) == today and head[2] == failed_today
+if head and (is_active or failed_today > 0 and not is_known) then
+	add_figures_to(key, head, {waiting, oldest, running, workers, failed}, failed_today)
+end
+sums[2], sums[3] = sums[2] + waiting, math.max(sums[3], math.floor(oldest))
+sums[4], sums[5] = sums[4] + running, sums[5] + failed
 end
 for i = 1, #recorded do
-	record_queue(recorded[i])
+record_queue(recorded[i])
 end
 if cursor ~= '' and sums[1] < 1000 then
-	return {cursor, unpack(sums)}
+return {cursor, unpack(sums)}
 end
 add_figures_to(all_key, all_head, {sums[2], sums[3], sums[4], registered, sums[5]}, 0)
 return
 elseif command == 'schedule.last' then
 cold(stamp, now)
 local function note_follower(id, worker, digest)
-	local key = lib.follow_key(id)
-	local since, _, before = lib.read_follower(try('hget', key, worker))
-	local registered, seen = unpack(try('hmget', lib.schedule_key(id), 'digest', 'seen'))
-	lib.must_write()
-	try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
-	try('expire', key, 180)
-	try('hset', lib.schedule_key(id), 'seen', stamp)
-	if math.floor(lib.finite(seen, 0) / 60) ~= math.floor(now / 60) then
-		lib.drop_gone(id)
-	end
-	if registered == digest then
-		return ''
-	elseif before ~= digest or type(registered) ~= 'string' or not lib.is_followed(id, registered) then
-		return 'register'
-	end
-	return 'differs'
+local key = lib.follow_key(id)
+local since, _, before = lib.read_follower(try('hget', key, worker))
+local registered, seen = unpack(try('hmget', lib.schedule_key(id), 'digest', 'seen'))
+lib.must_write()
+try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+try('expire', key, 180)
+try('hset', lib.schedule_key(id), 'seen', stamp)
+if math.floor(lib.finite(seen, 0) / 60) ~= math.floor(now / 60) then
+	lib.drop_gone(id)
+end
+if registered == digest then
+	return ''
+elseif before ~= digest or type(registered) ~= 'string' or not lib.is_followed(id, registered) then
+	return 'register'
+end
+return 'differs'
 end
 local id = lib.required('Schedule.last', 'id', ARGV[3])
 local worker = ARGV[4]
@@ -12995,8 +13251,8 @@ local digest = worker and lib.named('Schedule.last', 'digest', ARGV[5])
 local key = prefix .. 'x:schedules'
 local last = lib.finite(call('hget', key, id))
 if not last or last > now + 60 then
-	call('hset', key, id, stamp)
-	last = now
+call('hset', key, id, stamp)
+last = now
 end
 return {lib.exact(math.min(last, now)), stamp, worker and note_follower(id, worker, digest) or ''}
 end
@@ -13012,7 +13268,7 @@ cold(stamp, now)
 local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
 lib.must_write()
 for i = 4, #ARGV do
-	try('hdel', lib.follow_key(ARGV[i]), worker)
+try('hdel', lib.follow_key(ARGV[i]), worker)
 end
 return
 end
@@ -13023,7 +13279,7 @@ if command == 'schedule.forget' then
 cold(stamp, now)
 local id = lib.required('Schedule.forget', 'id', ARGV[3])
 if lib.is_followed(id) then
-	return 'followed'
+return 'followed'
 end
 local removed = call('zrem', prefix .. 'x:schedule-ids', id)
 local known = call('hdel', prefix .. 'x:schedules', id)
@@ -13041,15 +13297,15 @@ call('set', lib.registry_key(worker), stamp .. '|' .. lib.exact(started) .. '|' 
 try('zadd', prefix .. 'workers', stamp, worker)
 local todo = 0
 if try('exists', prefix .. 'x:rest') == 1 then
-	local _, more = lib.settle_rest()
-	todo = more and 1 or 0
+local _, more = lib.settle_rest()
+todo = more and 1 or 0
 end
 if todo == 0 and try('exists', prefix .. 'failures') == 1 then
-	local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
-	todo = leased and not leased.err and 2 or 0
+local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
+todo = leased and not leased.err and 2 or 0
 end
 if lib.is_record_due() then
-	todo = todo + 4
+todo = todo + 4
 end
 return todo > 0 and todo or nil
 end
@@ -13061,8 +13317,8 @@ local digest = lib.named('Schedule.register', 'digest', ARGV[4])
 local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
 local values = {'digest', digest}
 for i = 1, #fields do
-	values[#values + 1] = fields[i]
-	values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
+values[#values + 1] = fields[i]
+values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
 end
 call('zadd', prefix .. 'x:schedule-ids', 0, id)
 local since = try('hget', lib.schedule_key(id), 'since')
@@ -13073,8 +13329,8 @@ elseif command == 'worker.deregister' then
 cold(stamp, now)
 lib.required('Worker.deregister', 'worker', ARGV[3])
 for i = 3, #ARGV do
-	call('zrem', prefix .. 'workers', ARGV[i])
-	call('del', lib.registry_key(ARGV[i]))
+call('zrem', prefix .. 'workers', ARGV[i])
+call('del', lib.registry_key(ARGV[i]))
 end
 return
 end

@@ -316,7 +316,7 @@ func TestAQueueThatIsLeftOutIsAskedAgain(t *testing.T) {
 	in(t, func(t *testing.T, a *Asker) {
 		a.SetQueues([]string{"q", "r"}, []int{6, 1})
 		a.LeaveOut([]string{"q"})
-		require.Contains(t, a.request(1, 0), "weights1cursor")
+		require.NotContains(t, a.request(1, 0), "weights", "one queue has no order")
 		require.NotContains(t, a.request(0, 1), "q", "nor are jobs taken ahead")
 		require.True(t, strings.HasSuffix(a.request(0, 0), "qr"), "it leaves both")
 		a.Begin()

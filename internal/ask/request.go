@@ -74,7 +74,9 @@ func (a *Asker) Ask(room, ahead int) []any {
 	if a.brief {
 		args = append(args, "brief", "1")
 	}
-	args = append(args, "ahead", strconv.Itoa(min(a.ahead, AtOnce-count)))
+	if ahead = min(a.ahead, AtOnce-count); a.brief || ahead > 0 {
+		args = append(args, "ahead", strconv.Itoa(ahead)) // the script expects the usual pairs
+	}
 	args[calls.ReserveArgs-1] = strconv.Itoa(len(args) - calls.ReserveArgs)
 	a.Polls = false // if the answer is lost, the next request must repeat its claim
 	a.forgetWoken()

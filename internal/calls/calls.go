@@ -188,8 +188,12 @@ func argumentAt(args []any, at int) string {
 	return fmt.Sprint(args[at])
 }
 
-// lengthOf returns the length of a JSON array, or 0 if the reply is not one.
+// lengthOf returns the number of jobs in a JSON array, or in the reply of pop with one job; 0 if the
+// reply is neither.
 func lengthOf(reply any) int {
+	if _, _, ok := Popped(reply); ok {
+		return 1
+	}
 	text, _, _ := wire.Parts(reply)
 	raw, _ := text.(string)
 	var list []json.RawMessage

@@ -31,6 +31,16 @@ func FieldsOf(names []string, item any) Fields {
 	return Fields{}
 }
 
+// Popped returns the fields of the only job in a reply of the script pop, and the entries of its
+// history as they are stored, if the reply has no JSON.
+func Popped(reply any) (job Fields, history []any, ok bool) {
+	parts := wire.Items(reply)
+	if len(parts) < 2 || !strings.HasPrefix(wire.AsString(parts[0]), "jid ") {
+		return Fields{}, nil, false
+	}
+	return FieldsOf(strings.Fields(wire.AsString(parts[0])), parts[1]), parts[2:], true
+}
+
 // Text returns a field, or the empty string if there is none with that name.
 func (f Fields) Text(name string) string {
 	i := slices.Index(f.names, name)

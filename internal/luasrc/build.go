@@ -54,10 +54,10 @@ func build(sources, own fs.FS, header string) (string, error) {
 	return t.script(header), nil
 }
 
-// script returns the script, which begins with a header. The first level has no indentation, which
-// would be a thirtieth of the script.
+// script returns the script, which begins with a header. Its first two levels have no indentation:
+// that would be a twentieth of the text.
 func (t *tree) script(header string) string {
-	return strings.ReplaceAll(t.printed(header), "\n\t", "\n")
+	return strings.NewReplacer("\n\t\t", "\n", "\n\t", "\n").Replace(t.printed(header))
 }
 
 // printed returns the script with all indentation.

@@ -17,6 +17,12 @@ local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Complete', 'worker', ARGV[4])
 local queue = required('Complete', 'queue', ARGV[5])
 local data = ARGV[6]
+if ARGV[7] == 'checked' and (#ARGV == 8 or #ARGV == 10 and ARGV[9] == 'since') then
+  local is_done = complete_one(worker, jid, queue, data, ARGV[10])
+  if is_done then
+    return 'complete'
+  end
+end
 local given = options('Complete', 7, #ARGV)
 if not given.checked then
   json('Complete', 'data', data)

@@ -25,12 +25,13 @@
 -- Repeat   once
 -- Hot
 
-local is_done = finish_one()
-if is_done then
-  return none
-end
-
 local worker = required('Finish', 'worker', ARGV[3])
+if ARGV[4] == 'completed' and ARGV[6] == '1' and #ARGV == 7 then
+  local is_done = complete_one(worker, ARGV[7], ARGV[5], '', nil)
+  if is_done then
+    return {}
+  end
+end
 
 -- Reads the job whose arguments begin at ARGV[at]. Returns it, and the index of the next one. The
 -- fields of most jobs are named at once, because growing a table is expensive: not as nil, which

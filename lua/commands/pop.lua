@@ -8,7 +8,9 @@
 --          when it is this worker's; both as text. With large data, it is an array: that JSON, in
 --          which beside says which data a job has; 'more' if the queue may have more jobs for which
 --          there was no room, or it has dropped 60, or ''; and the data. Dependents that are
---          thousands in all are not shown, but named in left_out
+--          thousands in all are not shown, but named in left_out. timed and count 1: if the job and
+--          the queue have nothing special, an array of the names and values of the job, as reserve
+--          returns them, and the entries of its history
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job, 5 for each one more
 -- For      classic
@@ -20,6 +22,12 @@ local queue = required('Queue', 'queue', ARGV[3])
 local worker = required('Pop', 'worker', ARGV[4])
 local count = whole('Pop', 'count', ARGV[5])
 local timed = ARGV[6] == 'timed'
+if timed and count == 1 then
+  local reply = pop_one(queue, worker)
+  if reply then
+    return reply
+  end
+end
 
 must_publish()
 local settings = read_settings(queue)

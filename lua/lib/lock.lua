@@ -158,7 +158,8 @@ end
 
 -- The entry in the history of a job that a worker gets.
 local function popped_entry(worker)
-  return entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+  local details = '{"worker":' .. cjson.encode(worker) .. '}'
+  return entry(now, '"popped"', details)
 end
 
 -- Makes a job a running one, whose lock ends at a time.

@@ -8,11 +8,12 @@ local function put_one()
     return nil
   end
   must_publish()
-  local key, score, idle = job_key(jid), score_text(), false
+  local key, idle = job_key(jid), false
   local found = call('exists', idle_key(), prefix .. 'tracked', prefix .. 'x:empty', key)
   if found > 0 then
     idle = call('exists', idle_key()) == 1
   end
+  local score = score_text()
   if found > (idle and 1 or 0) or not score then
     return nil
   end

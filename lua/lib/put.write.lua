@@ -102,7 +102,8 @@ end
 -- The entry in the history of a job that is put, and its event before and after the jid.
 local function put_texts(queue, idle)
   local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local details = '{"q":' .. quoted .. '}'
+  local text = entry(now, '"put"', details)
   if idle or not classic then -- see docs/internals/wake-ups.md
     return text, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end

@@ -1,36 +1,5 @@
 -- The usual call of reserve: a woken worker asks one queue, which is quiet and has at most one job.
 
--- The time of a lock and the length of a history in a quiet queue with settings or locks, found
--- keys of its own or others' in all. Nothing if these make it unusual.
-local function read_beside(queue, found, wait)
-  local config, locks = prefix .. 'config', queue_key(queue, 'locks')
-  if found > call('exists', config, locks)
-    or call('zcount', locks, '-inf', exact(now + wait)) > 0 then
-    return nil
-  end
-  local own, general, most, cap, max_rate = unpack(call('hmget', config, queue .. '-heartbeat',
-    'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-  if most or max_rate then
-    return nil
-  end
-  return kept_lock_time(lock_time(own, general)), history_cap(cap)
-end
-
--- Locks the only job of a queue. Returns its values.
-local function lock_one(worker, queue, jid, job, lasts, cap)
-  local key, expires = job_key(jid), later(lasts)
-  call('zremrangebyrank', queue_key(queue, 'work'), '-1', '-1')
-  local popped = popped_entry(worker)
-  local entries = record(key, popped, cap)
-  if entries ~= 2 or string.find(jid, '-', 1, true) then
-    read_rest(jid, key, job, popped, cap)
-  end
-  hand_out(key, worker, expires)
-  add_locks(queue, worker, {'0', NO_LIST, expires, jid}, 1)
-  observe('wait', queue, {now - finite(job[TIME], now)})
-  return reserved_values(jid, job, false, worker, expires, lasting(lasts))
-end
-
 -- The reply to the usual call, or nil if anything is unusual. Nothing is written then.
 local function reserve_one()
   local _, _, worker, count, poll, n, brief, is_brief, more, ahead, queue, another = unpack(ARGV)

@@ -6,10 +6,11 @@ local function read_settings(queue)
   local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config',
     queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history',
     queue .. '-max-rate'))
+  local lasts = lock_time(own, general)
   return {
     queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false,
     lasts = false,
-    heartbeat = lock_time(own, general), cap = history_cap(cap),
+    heartbeat = lasts, cap = history_cap(cap),
     max_concurrency = finite(most, 0), max_rate = max_rate,
     tracked = true, -- some jobs may be
   }

@@ -27,8 +27,10 @@ func TestPoppedJobIsLocked(t *testing.T) {
 	}, job.History)
 	require.WithinDuration(t, noon.Add(time.Second), job.PoppedAt, time.Millisecond)
 	require.Equal(t, time.Second, job.Waited.Round(time.Millisecond))
-	job.PoppedAt, job.Waited = time.Time{}, 0
-	require.Equal(t, jsonOf(t, job), jsonOf(t, e.Read(jid)), "the reply of pop is the job as it is read")
+	read := e.Read(jid)
+	require.WithinDuration(t, read.Expires, job.Expires, time.Millisecond)
+	job.PoppedAt, job.Waited, job.Expires = time.Time{}, 0, read.Expires
+	require.Equal(t, jsonOf(t, job), jsonOf(t, read), "the reply of pop is the job as it is read")
 	require.Empty(t, e.Pops("q", 5))
 }
 

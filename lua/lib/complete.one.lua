@@ -1,16 +1,15 @@
--- The usual call of finish: a worker has completed one job, and nothing else is said of it.
+-- The usual way to complete a job: it goes to no other queue, has no options, and nothing depends
+-- on it.
 
--- Completes the job. Returns whether it did: if anything is unusual, nothing was written.
-local function finish_one()
-  local _, _, worker, action, queue, n, jid, another = unpack(ARGV)
-  if action ~= 'completed' or n ~= '1' or not jid or another then
-    return false
-  end
+-- Completes the job of a worker, who took it at the time since unless that is nil. Empty data leaves
+-- the job's data unchanged. Returns whether it did: if anything is unusual, nothing was written.
+local function complete_one(worker, jid, queue, data, since)
   must_publish()
   local key = job_key(jid)
   local job = read_before_end(key)
   local owner, state, began, retries, place, grace, stored = unpack(job)
-  if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored then
+  if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored
+    or since and since ~= began then
     return false
   end
   local found = call('exists', prefix .. 'tracked', prefix .. 'x:rest', key .. '-dependents',
@@ -29,7 +28,7 @@ local function finish_one()
   cap = history_cap(cap)
   unlock(queue, {jid}, {now - finite(began, now)}, worker)
   record_done(jid, key, entry(now, '"done"', nil), cap)
-  settle(key, 'complete', '', retries or DEFAULT_RETRIES, {})
+  settle(key, 'complete', '', retries or DEFAULT_RETRIES, data ~= '' and {'data', data} or {})
   clear_completed(try('zadd', prefix .. 'completed', stamp, jid), 1, seconds, count)
   publish_completed(jid, completed_event(queue))
   return true

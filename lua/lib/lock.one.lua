@@ -1,0 +1,34 @@
+-- The usual way to lock a job: the only one of a call, without options, in a quiet queue.
+
+-- The time of a lock and the length of a history in a quiet queue with settings or locks, found
+-- keys of its own or others' in all. Nothing if these make it unusual.
+local function read_beside(queue, found, wait)
+  local config, locks = prefix .. 'config', queue_key(queue, 'locks')
+  if found > call('exists', config, locks)
+    or call('zcount', locks, '-inf', exact(now + wait)) > 0 then
+    return nil
+  end
+  local own, general, most, cap, max_rate = unpack(call('hmget', config, queue .. '-heartbeat',
+    'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+  local lasts = lock_time(own, general)
+  if most or max_rate or lasts <= 0 then
+    return nil
+  end
+  return lasts, history_cap(cap)
+end
+
+-- Locks the next job of a queue. Returns its values.
+local function lock_one(worker, queue, jid, job, lasts, cap)
+  local key = job_key(jid)
+  local expires = later(lasts)
+  call('zremrangebyrank', queue_key(queue, 'work'), '-1', '-1')
+  local popped = popped_entry(worker)
+  local entries = record(key, popped, cap)
+  if entries ~= 2 or string.find(jid, '-', 1, true) then
+    read_rest(jid, key, job, popped, cap)
+  end
+  hand_out(key, worker, expires)
+  add_locks(queue, worker, {'0', NO_LIST, expires, jid}, 1)
+  observe('wait', queue, {now - finite(job[TIME], now)})
+  return reserved_values(jid, job, false, worker, expires, lasting(lasts))
+end
