@@ -319,6 +319,40 @@ func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err
 	return jobs, rest, nil
 }
 
+// decodeReservedJob decodes the fields of a job, ignoring unknown ones. Its data stays encoded: a
+// codec may not return, or take its time.
+func (c *Client) decodeReservedJob(fields calls.Fields, sent time.Time) *Job {
+	job := &Job{
+		JID:         fields.Text("jid"),
+		Klass:       fields.Text("klass"),
+		Queue:       fields.Text("queue"),
+		Priority:    fields.Number("priority").LargeInt(),
+		Retries:     fields.Number("retries").Int(),
+		Remaining:   fields.Number("remaining").Int(),
+		Data:        json.RawMessage(fields.Text("data")),
+		SpawnedFrom: fields.Text("spawned_from_jid"),
+		State:       StateRunning,
+		Worker:      c.worker,
+		Expires:     sent.Add(fields.Number("heartbeat").Duration()),
+		client:      c,
+	}
+	job.setRun(fields.Text("time"), fields.Number("put_at").Time())
+	var tags wire.List[wire.Text]
+	if raw := fields.Text("tags"); raw != "" && raw != "[]" &&
+		json.Unmarshal([]byte(raw), &tags) == nil {
+		job.Tags = wire.Strings(tags)
+	}
+	var failure failureReply
+	if raw := fields.Text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+		job.Failure = failure.failure()
+	}
+	if text := fields.Text("x:o"); text != "" {
+		options := jobopts.Parse(text)
+		job.applyStored(&options)
+	}
+	return job
+}
+
 // decodePopped decodes a reply of the script pop. One usual job is not sent as JSON.
 func (c *Client) decodePopped(reply any) (jobs []*Job, rest string, err error) {
 	fields, history, ok := calls.Popped(reply)

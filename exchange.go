@@ -2,16 +2,13 @@ package qless
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/hub"
-	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
-	"github.com/qless/qless-go/internal/wire"
 )
 
 // An Order is the order of a worker's queues.
@@ -188,38 +185,4 @@ func (c *Client) decodeReserved(reply any, sent time.Time) (*reserved, error) {
 		}
 	}
 	return got, replyError("reserve", err)
-}
-
-// decodeReservedJob decodes the fields of a job, ignoring unknown ones. Its data stays encoded: a
-// codec may not return, or take its time.
-func (c *Client) decodeReservedJob(fields calls.Fields, sent time.Time) *Job {
-	job := &Job{
-		JID:         fields.Text("jid"),
-		Klass:       fields.Text("klass"),
-		Queue:       fields.Text("queue"),
-		Priority:    fields.Number("priority").LargeInt(),
-		Retries:     fields.Number("retries").Int(),
-		Remaining:   fields.Number("remaining").Int(),
-		Data:        json.RawMessage(fields.Text("data")),
-		SpawnedFrom: fields.Text("spawned_from_jid"),
-		State:       StateRunning,
-		Worker:      c.worker,
-		Expires:     sent.Add(fields.Number("heartbeat").Duration()),
-		client:      c,
-	}
-	job.setRun(fields.Text("time"), fields.Number("put_at").Time())
-	var tags wire.List[wire.Text]
-	if raw := fields.Text("tags"); raw != "" && raw != "[]" &&
-		json.Unmarshal([]byte(raw), &tags) == nil {
-		job.Tags = wire.Strings(tags)
-	}
-	var failure failureReply
-	if raw := fields.Text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
-		job.Failure = failure.failure()
-	}
-	if text := fields.Text("x:o"); text != "" {
-		options := jobopts.Parse(text)
-		job.applyStored(&options)
-	}
-	return job
 }

@@ -419,8 +419,8 @@ func withState(body []stat, at int, variables []*symbol) []stat {
 		}
 	}
 	state := &name{text: stateName}
-	made := &assign{[]expr{state}, []expr{&binary{"or", state, t}}}
-	return slices.Insert(slices.Clone(body), at, stat(made))
+	var made stat = &assign{[]expr{state}, []expr{&binary{"or", state, t}}}
+	return slices.Insert(slices.Clone(body), at, made)
 }
 
 // printLibrary writes the table of functions, each of which is made when it is first called.
