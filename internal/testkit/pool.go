@@ -30,7 +30,9 @@ func (p pooled) Run() int {
 // idle holds the servers of tests that have ended.
 var idle pool
 
-// A pool keeps servers started without extra arguments for later tests, each as good as new.
+// A pool keeps servers started without extra arguments for later tests, each as good as new, except
+// that it still has the scripts of earlier tests: to compile the queue's script takes longer than
+// most tests.
 type pool struct {
 	mu      sync.Mutex
 	on      bool
@@ -108,8 +110,8 @@ func (p *pool) give(s *pooledServer) {
 	p.servers = append(p.servers, s)
 }
 
-// reset makes a server as good as new. It reports whether that succeeded, and the test has left the
-// settings and the users unchanged.
+// reset empties a server. It reports whether that succeeded, and the test has left the settings and
+// the users unchanged.
 func (s *pooledServer) reset() bool {
 	if s.server.process.ended() || s.server.process.suspended {
 		return false
@@ -122,7 +124,6 @@ func (s *pooledServer) reset() bool {
 	pipe.ClientKillByFilter(ctx, "type", "pubsub")
 	pipe.ClientKillByFilter(ctx, "type", "normal", "skipme", "yes")
 	pipe.FlushAll(ctx)
-	pipe.ScriptFlush(ctx)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return false
 	}

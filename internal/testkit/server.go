@@ -36,7 +36,7 @@ type Server struct {
 // server's log is added to the test's.
 //
 // In a package whose TestMain calls [Main], a server without arguments may be reused from an
-// earlier test. It is then empty, without scripts, and unchanged otherwise.
+// earlier test. It is then empty, may have scripts, and is unchanged otherwise.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if len(args) == 0 && idle.isOpen() {
