@@ -16,7 +16,7 @@ import (
 )
 
 // many is more arguments than a server's Lua can pass in one call.
-const many = 10_000
+const many = 8_500
 
 // newLargeEnv returns an env that gives the server time for long scripts.
 func newLargeEnv(t *testing.T) *env {
