@@ -213,15 +213,6 @@ func (d damage) String() string {
 	return d.key + " has no field " + d.field
 }
 
-func (d damage) do(t *testing.T, b *bench) {
-	t.Helper()
-	if d.field != "" {
-		require.NoError(t, b.rdb.HDel(t.Context(), d.key, d.field).Err())
-		return
-	}
-	require.NoError(t, b.rdb.Set(t.Context(), d.key, "damaged", 0).Err())
-}
-
 // damages returns one damage of each kind for each key of a keyspace that a command can use.
 func damages(keys []storedKey) []damage {
 	var all []damage
@@ -251,12 +242,14 @@ func TestCommandsAreDoneAsAWholeOrNotAtAll(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			scene := b.keys(t)
+			b.restore(t)
+			undamaged := b.digests(t)
 			used := b.used(t, line)
 			whole, digests := b.keys(t), b.digests(t)
 			require.NotEmpty(t, used)
 			for _, d := range damages(union(scene, whole)) {
 				if used[d.key] {
-					b.try(t, line, d, whole, digests)
+					b.try(t, line, d, whole, undamaged, digests)
 				}
 			}
 		})
@@ -292,32 +285,32 @@ func union(some, more []storedKey) []storedKey {
 // try runs a command on a damaged scene, and checks its effects. Digests decide most trials: after
 // a refusal, the scene equals the one before, and otherwise it equals the whole one, except for the
 // damage.
-func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, digests map[string]string) {
+func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, scene, done map[string]string) {
 	t.Helper()
-	b.restore(t)
-	d.do(t, b)
-	before := b.digests(t)
+	damaged := b.restoreWith(t, d)
 	reply, err := b.run(t.Context(), line)
 	after := b.digests(t)
-	if err != nil && maps.Equal(before, after) {
+	if err != nil && after[d.key] == damaged && sameBeside(d.key, after, scene) {
 		return
 	}
-	if err == nil && len(refusedBy(line, reply)) == 0 {
-		delete(after, d.key)
-		digests = maps.Clone(digests)
-		delete(digests, d.key)
-		if maps.Equal(after, digests) {
-			return
-		}
+	if err == nil && len(refusedBy(line, reply)) == 0 && sameBeside(d.key, after, done) {
+		return
 	}
 	b.tryAgain(t, line, d, whole)
+}
+
+// sameBeside reports whether two keyspaces are the same, except for one key.
+func sameBeside(key string, a, b map[string]string) bool {
+	a, b = maps.Clone(a), maps.Clone(b)
+	delete(a, key)
+	delete(b, key)
+	return maps.Equal(a, b)
 }
 
 // tryAgain is try with a comparison of all keys.
 func (b *bench) tryAgain(t *testing.T, line string, d damage, whole []storedKey) {
 	t.Helper()
-	b.restore(t)
-	d.do(t, b)
+	b.restoreWith(t, d)
 	before := b.keys(t)
 	reply, err := b.run(t.Context(), line)
 	after := b.keys(t)

@@ -15,6 +15,10 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
+func TestMain(m *testing.M) {
+	testkit.Main(m)
+}
+
 // start is the time at which the scene starts, in seconds.
 const start = 1_700_000_000
 
@@ -120,11 +124,20 @@ for _, key in ipairs(redis.call('keys', '*')) do
 end
 return all`
 
+// restoreScript restores keys, damages one of them, and returns that one's digest.
 const restoreScript = `
 redis.call('flushdb')
-for i = 1, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   redis.call('restore', ARGV[i], 0, ARGV[i + 1])
-end`
+end
+local key, field = ARGV[1], ARGV[2]
+if field ~= '' then
+  redis.call('hdel', key, field)
+elseif key ~= '' then
+  redis.call('set', key, 'damaged')
+end
+local dump = redis.call('dump', key)
+return dump and redis.sha1hex(dump) or ''`
 
 func (b *bench) save(t *testing.T) []any {
 	t.Helper()
@@ -137,6 +150,15 @@ func (b *bench) save(t *testing.T) []any {
 // restore sets the scene up again.
 func (b *bench) restore(t *testing.T) {
 	t.Helper()
-	err := b.rdb.Eval(t.Context(), restoreScript, nil, b.saved...).Err()
-	require.ErrorIs(t, err, redis.Nil)
+	b.restoreWith(t, damage{})
+}
+
+// restoreWith sets the scene up with a damage, and returns the digest of the damaged key, if it still
+// exists.
+func (b *bench) restoreWith(t *testing.T, d damage) string {
+	t.Helper()
+	args := append([]any{d.key, d.field}, b.saved...)
+	digest, err := b.rdb.Eval(t.Context(), restoreScript, nil, args...).Text()
+	require.NoError(t, err)
+	return digest
 }
