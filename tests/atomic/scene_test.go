@@ -153,8 +153,8 @@ func (b *bench) restore(t *testing.T) {
 	b.restoreWith(t, damage{})
 }
 
-// restoreWith sets the scene up with a damage, and returns the digest of the damaged key, if it still
-// exists.
+// restoreWith sets the scene up with a damage. It returns the digest of the damaged key, or nothing
+// if the key is gone.
 func (b *bench) restoreWith(t *testing.T, d damage) string {
 	t.Helper()
 	args := append([]any{d.key, d.field}, b.saved...)

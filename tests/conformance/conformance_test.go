@@ -6,11 +6,6 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-func TestDropIn(t *testing.T) {
-	t.Parallel()
-	newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn).replayAll(t, readTraces(t))
-}
-
 func TestClassic(t *testing.T) {
 	t.Parallel()
 	newTarget(t, testkit.Start(t).Addr(), "ql:", classic).replayAll(t, readTraces(t))

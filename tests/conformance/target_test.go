@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lua"
 )
 
 // sources is the folder of the Lua sources.
@@ -59,9 +60,7 @@ func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 // classic calls the script that has only the commands of clients in other languages.
 func classic(t *testing.T, client *redis.Client, _ string) calling {
 	t.Helper()
-	script, err := luasrc.BuildClassic(os.DirFS(sources))
-	require.NoError(t, err)
-	sha := load(t, client, script)
+	sha := load(t, client, lua.Classic)
 	return func(command []string) []any {
 		return append([]any{"EVALSHA", sha, 0}, anys(command)...)
 	}
