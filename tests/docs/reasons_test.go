@@ -11,7 +11,8 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-// codesIn returns the codes in the first column of the tables of a part of a page.
+// codesIn returns the codes in the first column of the tables of a part of a page, or at the
+// beginnings of its list's items.
 func codesIn(t *testing.T, page, from, to string) (codes []doctor.ReasonCode) {
 	t.Helper()
 	_, part, found := strings.Cut(read(t, page), from)
@@ -19,17 +20,21 @@ func codesIn(t *testing.T, page, from, to string) (codes []doctor.ReasonCode) {
 	part, _, found = strings.Cut(part, to)
 	require.True(t, found, to)
 	for line := range strings.Lines(part) {
-		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `") {
-			for _, code := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[1], -1) {
-				codes = append(codes, doctor.ReasonCode(code[1]))
-			}
+		first := ""
+		if strings.HasPrefix(line, "| `") {
+			first = strings.Split(line, "|")[1]
+		} else if strings.HasPrefix(line, "- `") {
+			first, _, _ = strings.Cut(line, ": ")
+		}
+		for _, code := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(first, -1) {
+			codes = append(codes, doctor.ReasonCode(code[1]))
 		}
 	}
 	return codes
 }
 
 func TestEachReasonIsOnItsPage(t *testing.T) {
-	status := codesIn(t, "docs/cli.md", "| problem | when |", "`--watch`")
+	status := codesIn(t, "docs/cli.md", "\n## `status`", "\n## `check`")
 	why := codesIn(t, "docs/doctor.md", "\n## Why a queue waits", "\n## Damage")
 	damage := codesIn(t, "docs/doctor.md", "\n### Checks", "\n### Costs")
 	isDamage := []doctor.Gravity{doctor.Broken, doctor.Leftover, doctor.Warning}

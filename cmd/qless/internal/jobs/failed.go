@@ -172,7 +172,7 @@ func (a *app) failedUnfailCommand() *cobra.Command {
 	var options unfailFlags
 	command := &cobra.Command{
 		Use:   "unfail GROUP...",
-		Short: "Put the failed jobs of groups back into their queues, the oldest failures first",
+		Short: "Put the failed jobs of groups back into their queues",
 		Example: "  qless failed unfail timeout\n  qless failed unfail timeout --limit 10 --yes\n" +
 			"  qless failed unfail timeout --retries 1 --dry-run",
 		Args: cobra.MinimumNArgs(1),
@@ -195,7 +195,7 @@ func (a *app) failedCancelCommand() *cobra.Command {
 	var flags repairFlags
 	command := &cobra.Command{
 		Use:     "cancel GROUP...",
-		Short:   "Delete the failed jobs of groups, the oldest failures first",
+		Short:   "Delete the failed jobs of groups",
 		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {

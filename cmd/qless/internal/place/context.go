@@ -74,7 +74,7 @@ func (p *Place) contextUseCommand() *cobra.Command {
 	var none bool
 	command := &cobra.Command{
 		Use:   "use NAME",
-		Short: "Use a context for all commands, unless a flag or the environment names a server",
+		Short: "Use a context from now on",
 		Example: "  qless context use staging\n" +
 			"  qless context use --none",
 		ValidArgsFunction: p.completeContext,

@@ -98,7 +98,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 	flags := selection.Flags{}
 	command := &cobra.Command{
 		Use:   "move FROM TO",
-		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
+		Short: "Move the jobs of a queue into another queue",
 		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where\n" +
 			"they can be popped at once. Only jobs that are in the queue when the command begins move.",
 		Example: "  qless queue move mail slow --klass Newsletter\n" +

@@ -82,7 +82,7 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 	var times selection.TimeFlags
 	command := &cobra.Command{
 		Use:   "history QUEUE",
-		Short: "Show the statistics of a queue, one day per line, or its figures over time",
+		Short: "Show the statistics of a queue by day, or its figures over time",
 		Long: "Show the statistics of a queue, one day per line. With --since, show its figures over\n" +
 			"time: the highest in each minute of the last three hours, each five minutes of a day, or\n" +
 			"each hour of 30 days. Minutes that are not known are left out.",

@@ -290,7 +290,7 @@ func withoutTags(tags, others []string) []string {
 func (a *app) recurRunCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "run JID",
-		Short:             "Put a job of a recurring job now, in addition to the others",
+		Short:             "Put a job of a recurring job now",
 		Example:           "  qless recur run hourly-report",
 		Args:              cobra.ExactArgs(1),
 		RunE:              a.Run(a.runRecurring),

@@ -121,7 +121,7 @@ func (a *app) showSchedule(ctx context.Context, client *qless.Client, args []str
 func (a *app) scheduleRunCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "run ID",
-		Short:   "Put a job of a schedule now, in addition to the others",
+		Short:   "Put a job of a schedule now",
 		Example: "  qless schedule run nightly",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
