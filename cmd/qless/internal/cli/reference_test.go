@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/cli"
 	"github.com/qless/qless-go/internal/jobopts"
 )
@@ -35,6 +39,47 @@ func TestThePageListsTheCommands(t *testing.T) {
 		old = list
 	}
 	require.Equal(t, list, old)
+}
+
+// theShell has what the examples of the page use beside the program.
+const theShell = `set -e
+qless() { "$PROGRAM" "$@" --yes; } # nobody can be asked
+pass() { echo "$QLESS_REDIS_URL"; }
+echo '{"to": "ann"}' > data.json
+echo '{"klass": "Welcome"}' > jobs.jsonl
+for name in staging old new; do
+  qless context set $name --redis "$QLESS_REDIS_URL" --namespace $name:
+done
+qless job put mail Welcome --context old
+set -x
+`
+
+func TestTheExamplesOfThePageRun(t *testing.T) {
+	e := newLiveEnv(t)
+	e.folder = t.TempDir()
+	worker, err := qless.NewWorker(e.Client(), qless.WorkerConfig{Queues: []string{"reports"}})
+	require.NoError(t, err)
+	worker.Handle("Monthly", nothing)
+	require.NoError(t, worker.Start(t.Context()))
+	e.put("mail", "Welcome", 0)
+
+	text, err := os.ReadFile("../../../../docs/cli.md")
+	require.NoError(t, err)
+	lines := theShell
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(block[1]) {
+			if !regexp.MustCompile(`^go install |^export |^qless serve `).MatchString(line) {
+				lines += line
+			}
+		}
+	}
+	program := e.command()
+	shell := exec.CommandContext(t.Context(), "sh", "-c", lines)
+	shell.Dir = e.folder
+	shell.Env = append(program.Env, "PROGRAM="+program.Path, "PATH="+os.Getenv("PATH"))
+	r := e.finish(shell, "")
+	require.Equal(t, 0, r.status, r.errors)
+	require.NoError(t, worker.Stop(context.WithoutCancel(t.Context())))
 }
 
 // reference lists the flags of all commands, then each command with its arguments, its summary and
