@@ -22,10 +22,11 @@ test test-slow race test-servers newest-redis newest-valkey lint cover fuzz mode
 RACE := $(shell command -v $${CC:-gcc} >/dev/null && echo -race)
 
 # The tests in SEQUENTIAL make one call after another. The race detector finds little there: only
-# make race uses it. Those in WAITING mostly wait, so they begin first.
+# make race uses it. Packages whose tests keep one processor busy for long begin first, and so do
+# those in WAITING, which mostly wait.
 RUN        := go test -timeout 30m -p $(PACKAGES) -parallel 8
-SEQUENTIAL := $(addprefix $(ROOT)/,doctor internal/luasrc \
-	$(addprefix tests/,api atomic conformance docs model security))
+SEQUENTIAL := $(addprefix $(ROOT)/,$(addprefix tests/,api model conformance atomic docs) doctor \
+	internal/luasrc tests/security)
 SLOW       := $(addprefix $(ROOT)/tests/,chaos cluster network)
 WAITING    := $(addprefix $(ROOT)/tests/,worker wake)
 OTHERS      = $(WAITING) \
