@@ -36,7 +36,7 @@ func TestServerKeepsNothingByDefault(t *testing.T) {
 }
 
 func TestServerKeepsWhatItsArgumentsSay(t *testing.T) {
-	s := Start(t, "--appendonly", "yes")
+	s := Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	addr := s.Addr()
 	require.NoError(t, s.Client(t).Set(t.Context(), "key", "value", 0).Err())
 

@@ -308,7 +308,7 @@ func TestAForgottenQueueHasNoHistory(t *testing.T) {
 }
 
 func TestAHistoryOutlivesTheServer(t *testing.T) {
-	server := testkit.Start(t, "--appendonly", "yes")
+	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	e := newEnvOn(t, server)
 	e.Put("q")
 	e.recordFor(2)
