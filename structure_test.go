@@ -79,7 +79,7 @@ inspect                                        3300    15   399    36     1     
 internal/ahead                                  150     1   131    16     1       13
 internal/ask                                    550     3   301    29     3       37
 internal/batch                                  200     1   169    19     1        5
-internal/calls                                  300     3   211    42     1             11
+internal/calls                                  300     3   211    42     1       11
 internal/cmd/luabundle                          150     1   101    37     1        0
 internal/connect                                 50     1    36    21     1        1
 internal/cmd/optiontable                         50     1    40    17     1        0

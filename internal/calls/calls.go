@@ -188,8 +188,8 @@ func argumentAt(args []any, at int) string {
 	return fmt.Sprint(args[at])
 }
 
-// lengthOf returns the number of jobs in a JSON array, or in the reply of pop with one job; 0 if the
-// reply is neither.
+// lengthOf returns the length of a JSON array, 1 for a job that was popped alone, or 0 if the reply
+// is neither.
 func lengthOf(reply any) int {
 	if _, _, ok := Popped(reply); ok {
 		return 1

@@ -1,8 +1,9 @@
 -- The usual way to complete a job: it goes to no other queue, has no options, and nothing depends
 -- on it.
 
--- Completes the job of a worker, who took it at the time since unless that is nil. Empty data leaves
--- the job's data unchanged. Returns whether it did: if anything is unusual, nothing was written.
+-- Completes the job of a worker, which took it at the time since, unless that is nil. Empty data
+-- leaves the job's data unchanged. Returns whether it did: if anything is unusual, nothing was
+-- written.
 local function complete_one(worker, jid, queue, data, since)
   must_publish()
   local key = job_key(jid)
