@@ -175,7 +175,7 @@ type move struct {
 // newMove returns the move of a function's body in place of a statement, or nil if that is no call
 // of the function, or can't be replaced.
 func newMove(s any, sym *symbol) *move {
-	m := &move{fn: sym.fn}
+	m := move{fn: sym.fn} // most are nothing, and not worth an allocation
 	var values []expr
 	switch s := s.(type) {
 	case *run:
@@ -197,8 +197,9 @@ func newMove(s any, sym *symbol) *move {
 	if called == nil || len(called.args) > len(m.fn.params) || !m.isTail && !m.canAssign() {
 		return nil
 	}
-	m.args = called.args
-	return m
+	made := m
+	made.args = called.args
+	return &made
 }
 
 // canAssign reports whether assignments can take the place of the return statements: none is in a

@@ -72,12 +72,21 @@ func parts(x any, each func(*expr), inner func(*[]stat)) {
 // walk calls visit for each expression and statement below x, x first, as long as visit returns
 // true.
 func walk(x any, visit func(any) bool) {
-	if body, ok := x.([]stat); ok {
-		for _, s := range body {
-			walk(s, visit)
+	var each func(*expr)
+	inner := func(body *[]stat) {
+		for i := range *body {
+			each((*expr)(&(*body)[i]))
 		}
-	} else if x != nil && visit(x) {
-		parts(x, func(x *expr) { walk(*x, visit) }, func(body *[]stat) { walk(*body, visit) })
+	}
+	each = func(x *expr) {
+		if *x != nil && visit(*x) {
+			parts(*x, each, inner)
+		}
+	}
+	if body, ok := x.([]stat); ok {
+		inner(&body)
+	} else {
+		each((*expr)(&x))
 	}
 }
 
