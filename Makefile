@@ -5,6 +5,7 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.18.2
 FUZZTIME    ?= 10s
 CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
+MUTATIONS   ?= 300
 NEWEST      ?= conformance atomic wake api
 PACKAGES    ?= 3
 ONLY        ?=
@@ -15,8 +16,8 @@ MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
 # The root module needs none of the others, and is checked with its own go.mod, like its users get
 # it. The others find each other through go.work; release-copy checks them with their own go.mod.
-test test-slow race test-servers newest-redis newest-valkey lint cover fuzz model chaos interop run \
-	generate generated vet staticcheck: export GOWORK := off
+test test-slow race test-servers newest-redis newest-valkey lint cover fuzz model mutate chaos interop \
+	run generate generated vet staticcheck: export GOWORK := off
 
 # The race detector needs a C compiler.
 RACE := $(shell command -v $${CC:-gcc} >/dev/null && echo -race)
@@ -144,6 +145,10 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 .PHONY: model
 model: ## run the model tester for MODEL_STEPS (200000) random steps
 	go test -v -count 1 -timeout 0 -run '^TestSteps' ./tests/model -model.steps $(MODEL_STEPS)
+
+.PHONY: mutate
+mutate: ## change MUTATIONS (300) places of the code, one at a time, and name what no test notices
+	go run ./internal/cmd/mutate -n $(MUTATIONS) $(FLAGS)
 
 .PHONY: chaos
 chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (600) seconds
