@@ -239,6 +239,13 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 			after := e.Put("q", qless.JID("after"), qless.DependsOn{b.ID})
 			return errOf(b.Add(t.Context(), "q", []qless.JobSpec{waiter("new", after), waiter("newer", "new")}))
 		},
+		"members of two batches": func(t *testing.T, e *env) error {
+			one, two := e.batch().ID, e.batch().ID
+			after := e.Put("q", qless.JID("after"), qless.DependsOn{one})
+			return errOf(e.Do(t.Context(), "put.many", "w1", "",
+				"q", "new", "K", "{}", 0, 4, "batch", one, "depends", `["`+two+`"]`,
+				"q", after, "K", "{}", 0, 4, "batch", two, "depends", `["`+one+`"]`))
+		},
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
 			for _, jid := range []string{"a", "other", "another"} {

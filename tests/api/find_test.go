@@ -320,6 +320,10 @@ func TestARepairIsStopped(t *testing.T) {
 	done, err = e.inQueue(inspect.Waiting).OnStep(func(inspect.Repair) error { cancel(); return nil }).Tag(ctx, "red")
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 100, done.Changed)
+	var failed error
+	for _, failed = range s.Each(ctx) {
+	}
+	require.ErrorIs(t, failed, context.Canceled)
 }
 
 func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {

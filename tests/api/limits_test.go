@@ -275,7 +275,7 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 			require.Zero(t, e.info("api").HeldUntil)
 
 			e.putLimited("q", "c", "api")
-			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+			require.NoError(t, e.Limit("api").Hold(t.Context(), 366*24*time.Hour))
 			require.Empty(t, e.popped("q", 10))
 			require.NoError(t, e.Limit("api").Hold(t.Context(), 0))
 			require.Equal(t, "c", e.popped("q", 1))

@@ -79,7 +79,9 @@ func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 // A subscription that another script wrote is found when its queue is known.
 func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 	e := newEnv(t)
+	require.Equal(t, "{}", e.asPHP("subscription|q|get"))
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:topicsq", "a.b", "q").Err())
+	require.Equal(t, `["ql:topicsq"]`, e.asPHP("subscription|q|get"))
 	require.Equal(t, "{}", e.asPHP("subscription|x|all"))
 	e.Put("q")
 	require.Equal(t, `{"a.b":["q"]}`, e.asPHP("subscription|x|all"))
