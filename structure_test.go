@@ -81,7 +81,7 @@ internal/ask                                    550     3   301    29     3     
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  300     3   211    42     1       11
 internal/cmd/luabundle                          150     1   101    37     1        0
-internal/cmd/mutate                              950     5   260    43     5        0
+internal/cmd/mutate                             1000     5   300    43     5        0
 internal/connect                                 50     1    36    21     1        1
 internal/cmd/optiontable                         50     1    40    17     1        0
 internal/cron                                   200     1   181    22     1        5

@@ -91,12 +91,14 @@ type bench struct {
 	changes []change
 	lua     luaSources
 	reached []map[string][]string // the tests that run each change, by package
-	seconds map[string]float64    // that the tests of packages took
+	reaches map[string]int        // how many changes a test of a package runs
+	seconds map[string]float64    // that it took
 }
 
 // build builds the tests of all packages.
 func build(dir string, chosen []change) (*bench, error) {
-	b := &bench{dir: dir, changes: apart(chosen), seconds: map[string]float64{}}
+	b := &bench{dir: dir, changes: apart(chosen), reaches: map[string]int{},
+		seconds: map[string]float64{}}
 	var err error
 	if b.lua, err = newLuaSources(); err != nil {
 		return nil, err

@@ -76,13 +76,14 @@ func TestMarks(t *testing.T) {
 }
 
 func TestTheTestsThatReachAChangeAreRead(t *testing.T) {
-	b := &bench{changes: make([]change, 2), seconds: map[string]float64{}}
+	b := &bench{changes: make([]change, 2), reaches: map[string]int{}, seconds: map[string]float64{}}
 	b.reached = []map[string][]string{{}, {}}
 	_, failed := b.read(strings.NewReader("=== RUN   TestA\n\nmutant 1\n--- PASS: TestA (1.50s)\n"+
 		"=== RUN   TestB\n=== RUN   TestB/x\n\nmutant 2\n--- PASS: TestB (0.50s)\n"+
 		"=== RUN   TestC\n--- FAIL: TestC (0.00s)\n"), "p")
 	require.Equal(t, []string{"TestC"}, failed)
 	require.Equal(t, []map[string][]string{{"p": {"TestA"}}, {"p": {"TestA", "TestB"}}}, b.reached)
+	require.Equal(t, map[string]int{"p TestA": 2, "p TestB": 1}, b.reaches)
 	require.Equal(t, 1.5, b.seconds["p TestA"])
 	require.Equal(t, 2.0, b.seconds["p .*"])
 }

@@ -29,10 +29,10 @@ var wide = []struct {
 	folder, arg string
 	seconds     float64
 }{
-	{"tests/conformance", "-test.skip=^(TestClassic|TestCommands)$", 20},
-	{"tests/model", "-model.steps=2000", 40},
-	{"tests/atomic", "-test.v", 60},
-	{"tests/wake", "-test.v", 90},
+	{"tests/conformance", "-test.run=^TestDropIn$", 10},
+	{"tests/model", "-model.steps=2000", 20},
+	{"tests/atomic", "-test.v", 40},
+	{"tests/wake", "-test.v", 60},
 }
 
 // packages returns the packages whose tests are built.
@@ -173,6 +173,9 @@ func (b *bench) read(log io.Reader, folder string) (found int, failed []string) 
 			found++
 			b.reached[i][folder] = slices.Sorted(maps.Keys(tests))
 		}
+		for test := range tests {
+			b.reaches[folder+" "+test]++
+		}
 	}
 	return found, failed
 }
@@ -182,6 +185,18 @@ type step struct {
 	folder, arg string
 	seconds     float64 // that it takes
 }
+
+func (b *bench) step(folder string, tests []string) step {
+	s := step{folder, "-test.run=^(" + strings.Join(tests, "|") + ")$", 0}
+	for _, test := range tests {
+		s.seconds += b.seconds[folder+" "+test]
+	}
+	return s
+}
+
+// few is the number of tests in each package that are tried first: those that reach the fewest
+// changes are the likely ones to notice one.
+const few = 6
 
 // try returns the test that notices a change, or nothing.
 func (b *bench) try(i int) (string, error) {
@@ -197,14 +212,21 @@ func (b *bench) try(i int) (string, error) {
 			return "", err
 		}
 	}
+	var first []step
 	for folder, tests := range b.reached[i] {
-		s := step{folder, "-test.run=^(" + strings.Join(tests, "|") + ")$", 0}
-		for _, test := range tests {
-			s.seconds += b.seconds[folder+" "+test]
+		slices.SortStableFunc(tests, func(x, y string) int {
+			return cmp.Compare(b.reaches[folder+" "+x], b.reaches[folder+" "+y])
+		})
+		n := min(len(tests), few)
+		first = append(first, b.step(folder, tests[:n]))
+		if n < len(tests) {
+			steps = append(steps, b.step(folder, tests[n:]))
 		}
-		steps = append(steps, s)
 	}
-	slices.SortFunc(steps, func(x, y step) int { return cmp.Compare(x.seconds, y.seconds) })
+	byTime := func(x, y step) int { return cmp.Compare(x.seconds, y.seconds) }
+	slices.SortFunc(first, byTime)
+	slices.SortFunc(steps, byTime)
+	steps = append(first, steps...)
 	env := []string{"MUTATE_ID=" + strconv.Itoa(i+1), "MUTATE_SCRIPTS=" + scripts}
 	for _, s := range steps {
 		if by := b.failing(s, env); by != "" {
@@ -218,7 +240,7 @@ var failure = regexp.MustCompile(`^\s*--- FAIL: (\S+)|^(panic: .*|FAIL|fatal err
 
 // failing returns the first test of a step that fails.
 func (b *bench) failing(s step, env []string) string {
-	limit := time.Minute + time.Duration(5*s.seconds*float64(time.Second))
+	limit := 2*time.Minute + time.Duration(10*s.seconds*float64(time.Second))
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := b.command(ctx, s.folder, env, s.arg, "-test.failfast", "-test.parallel=8")
