@@ -101,7 +101,7 @@ internal/line                                   200     1   164    12     1     
 internal/linger                                 100     1    80    17     1        7
 internal/listeners                              200     5    58    15     1        6
 internal/listeners/keepalivetest                100     1    68    20     1        5
-internal/luasrc                                2400    10   467    64     7        9
+internal/luasrc                                2410    10   467    64     7        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 750    12   264    33     1       49
 internal/rendezvous                              50     1    29    10     1        1
