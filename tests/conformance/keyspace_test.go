@@ -22,7 +22,7 @@ type keyspace map[string]key
 type key struct {
 	Type   string
 	Fields map[string]string  // for a hash
-	Items  []string           // for a list or, sorted, for a set
+	Items  []string           // for a list, a text or, sorted, a set
 	Scores map[string]float64 // for a sorted set
 }
 
@@ -85,6 +85,8 @@ func readKeyspace(ctx context.Context, client *redis.Client, prefix string) (key
 				pipe.SMembers(ctx, name)
 			case "zset":
 				pipe.ZRangeWithScores(ctx, name, 0, -1)
+			case "string":
+				pipe.MGet(ctx, name)
 			default:
 				return fmt.Errorf("key %s is a %s", name, kind)
 			}
@@ -121,6 +123,8 @@ func keyOf(kind string, reply redis.Cmder) key {
 		if kind == "set" {
 			slices.Sort(k.Items)
 		}
+	case *redis.SliceCmd:
+		k.Items = []string{fmt.Sprint(reply.Val()...)}
 	case *redis.ZSliceCmd:
 		k.Scores = map[string]float64{}
 		for _, z := range reply.Val() {
