@@ -20,11 +20,12 @@ type call struct {
 	usual, general []any
 }
 
-// argsOf returns arguments separated by spaces, with data in the place of DATA.
+// argsOf returns arguments separated by spaces, with data in the place of DATA, and
+// nothing in that of NONE.
 func argsOf(text, data string) []any {
 	var args []any
 	for _, word := range strings.Fields(text) {
-		args = append(args, strings.Replace(word, "DATA", data, 1))
+		args = append(args, strings.NewReplacer("DATA", data, "NONE", "").Replace(word))
 	}
 	return args
 }
@@ -37,7 +38,7 @@ func lives(jid, data string) [][]call {
 		{
 			put,
 			{"reserve", argsOf("w 10 10 4 brief 1 ahead 16 q", ""), argsOf("w 10 10 4 ahead 16 brief 1 q", "")},
-			{"finish", argsOf("w completed q 1 "+jid, ""), append(argsOf("w complete "+jid+" q", ""), "", "0")},
+			{"finish", argsOf("w completed q 1 "+jid, ""), argsOf("w complete "+jid+" q NONE 0", "")},
 		},
 		{
 			put,
@@ -71,6 +72,10 @@ var scenes = map[string]string{
 	"a schedule":    `recur 0 q r K {} interval 60 0`,
 	"an idle one":   `reserve 0 v 1 10 0 q`,
 	"itself idle":   `reserve 0 w 1 10 0 q`,
+	"idle for p":    `reserve 0 w 1 10 0 p`,
+	"empty queues":  `reserve 0 v 1 10 0 q p`,
+	"free slots":    `config.set 0 q-max-concurrency 5; reserve 0 v 1 10 0 q`,
+	"a relay gone":  `depart 0 v NONE 1 p`,
 	"put before":    `put 0 w q JID K {"old":1} 0; pop 0 q w 1; complete 0 JID w q {}`,
 	"retried":       `put -50 w q JID K {} 0; pop -40 q w 1; retry -30 JID q w 0 g m`,
 	"dependents":    `put 0 w q JID K {} 3600; put 0 w q d K {} 0 depends ["JID"]`,
