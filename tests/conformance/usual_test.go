@@ -82,8 +82,8 @@ var scenes = map[string]string{
 	"options":       `put 0 w q JID K {} 0 o l|{"l":7}`,
 }
 
-// What the usual steps write is what the general ones do, in every scene; where the scene is not a
-// usual one, they leave it to those.
+// The usual steps write what the general ones do, in every scene. Where a scene is not a usual one,
+// the usual steps leave it to those.
 func TestUsualStepsWriteWhatTheGeneralOnesDo(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// recorded are the packages whose tests are recorded once, to run only those that reach a change.
-// The package of a change is one of them, too.
+// recorded are the packages whose tests are recorded once, to run only the tests that reach a
+// change. The package of a change is one of them, too.
 var recorded = []string{"doctor", "inspect", "lease", ".", "tests/api", "tests/worker"}
 
 // wide are packages whose tests reach most of the script: the arguments of their tests, and about
@@ -194,8 +194,8 @@ func (b *bench) step(folder string, tests []string) step {
 	return s
 }
 
-// few is the number of tests in each package that are tried first: those that reach the fewest
-// changes are the likely ones to notice one.
+// few is the number of tests in each package that are tried first: the ones that reach the fewest
+// changes are the most likely to notice one.
 const few = 6
 
 // try returns the test that notices a change, or nothing.
