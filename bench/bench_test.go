@@ -81,7 +81,7 @@ func TestComparedWorkloads(t *testing.T) {
 		{"scheduled", "CPU us/job", 2 * 2 * 6},  // the same
 		{"kept", "CPU us/job", 2 * 2 * 6},       // the same
 		{"pickup", "p50 ms", 2 * 2},             // numbers of workers, peers that wait
-		{"single", "CPU us/job", 2 * (3*2 + 3)}, // gaps, numbers of workers, peers; or our queues
+		{"single", "CPU us/job", 3 * (3*2 + 2)}, // numbers of workers; gaps or slots, peers; our queues
 		{"paced", "CPU us/job", 3 * 2},          // rates, peers that wait
 		{"order", "CPU us/job", 2*8 + 1},        // concurrencies, backlogs; and a rate
 		{"rest", "CPU us/job", 1 + 2},           // none, peers that wait

@@ -19,24 +19,27 @@ const rarely = 50 * time.Second
 // singleGroups measures the usual state of a queue: one job at a time, with idle workers that have
 // a client each. A job is put, wakes a worker, is reserved and finished, and all are idle again.
 func (b *bench) singleGroups() []group {
+	rare := b.settle / 10
 	var groups []group
-	for _, queues := range []int{1, 20} {
+	for _, of := range []struct {
+		queues, slots int
+		gap           time.Duration
+	}{{1, 10, 0}, {1, 10, rare}, {1, 1, 0}, {20, 10, 0}, {20, 10, rare}} {
 		for _, workers := range crews {
-			for _, gap := range []time.Duration{0, b.settle / 10} {
-				l := load{
-					concurrency: 10, workers: workers, queues: queues, apart: true, payload: payloadOf(100),
-					poll: rarely,
-				}
-				g := group{label: fmt.Sprintf("queues=%d idle=%d gap=%s", queues, workers, gap)}
-				for _, p := range b.all {
-					if p.waits && (queues == 1 || p.layout == "qless") {
-						g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
-							return b.single(ctx, p, l, gap)
-						}})
-					}
-				}
-				groups = append(groups, g)
+			l := load{
+				concurrency: of.slots, workers: workers, queues: of.queues, apart: true,
+				payload: payloadOf(100), poll: rarely,
 			}
+			g := group{label: fmt.Sprintf("queues=%d slots=%d idle=%d gap=%s",
+				of.queues, of.slots, workers, of.gap)}
+			for _, p := range b.all {
+				if p.waits && (of.queues == 1 || p.layout == "qless") {
+					g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
+						return b.single(ctx, p, l, of.gap)
+					}})
+				}
+			}
+			groups = append(groups, g)
 		}
 	}
 	return groups

@@ -20,6 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/internal/stacks"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lua"
 )
 
@@ -337,6 +338,27 @@ func TestSizesOfScriptsAreRight(t *testing.T) {
 		given, err := strconv.Atoi(found[1])
 		require.NoError(t, err)
 		require.InEpsilon(t, float64(size)/1000, given, 0.05, pattern)
+	}
+}
+
+// The pages give the memory that the script takes on a server.
+func TestTheMemoryOfTheScriptIsRight(t *testing.T) {
+	rdb := testkit.Start(t).Client(t)
+	used := func() (total float64) {
+		memory := rdb.InfoMap(t.Context(), "memory").Val()["Memory"]
+		for _, field := range []string{"used_memory_vm_eval", "used_memory_scripts_eval"} {
+			bytes, err := strconv.ParseFloat(memory[field], 64)
+			require.NoError(t, err, field)
+			total += bytes
+		}
+		return total
+	}
+	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	before := used()
+	require.NoError(t, rdb.ScriptLoad(t.Context(), qless.DropInScript()).Err())
+	taken := fmt.Sprintf("%.1f MB", (used()-before)/1e6)
+	for _, page := range []string{"README.md", "docs/sharing.md", "docs/upgrading.md"} {
+		require.Contains(t, read(t, page), taken, page)
 	}
 }
 
