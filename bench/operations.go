@@ -94,6 +94,12 @@ func (o *operations) putCall() []any {
 	return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, 0)
 }
 
+// putNew returns the call of the package for a new job.
+func (o *operations) putNew() []any {
+	o.next++
+	return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, "0", "new", "1")
+}
+
 func (o *operations) put(ctx context.Context, jobs int) {
 	o.time(ctx, "put", jobs, jobs, func(int) []any { return o.putCall() })
 }

@@ -72,6 +72,7 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) {
 	o.unmeasured(func() { o.reserve(ctx, bulkSize, bulkSize) })
 	o.emptyReserve(ctx, jobs/2)
 	o.unmeasured(func() { o.finish(ctx, bulkSize) })
+	o.alone(ctx)
 	o.singly(ctx, "1 slot", 1, 1, "10")
 	o.singly(ctx, "long poll", 1, 10, "100")
 	o.singly(ctx, "1 idle", 1, 10, "10")
@@ -100,7 +101,7 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 		for range jobs {
 			o.worker = fmt.Sprint("w", next%workers)
 			next++
-			step("put", func() { o.send(ctx, 1, func(int) []any { return o.putCall() }) })
+			step("put", func() { o.send(ctx, 1, func(int) []any { return o.putNew() }) })
 			step("reserve", func() { o.take(ctx, name, slots, 1) })
 			step("finish", func() {
 				o.finishHeld(ctx, name, 1)
@@ -126,6 +127,27 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 	if idle, err := o.rdb.SCard(ctx, "ql:x:idle").Result(); err != nil || int(idle) != workers {
 		o.fail(fmt.Errorf("%s: %d workers are idle: %v", name, idle, err))
 	}
+}
+
+// alone measures jobs that are put, popped and completed one after the other, by calls like those of
+// the package.
+func (o *operations) alone(ctx context.Context) {
+	const phase, many = "job, single calls", 192
+	o.measure(ctx, phase, many, func() {
+		for range many {
+			put := o.putNew()
+			o.send(ctx, 1, func(int) []any { return put })
+			popped := o.send(ctx, 1, func(int) []any {
+				return o.scripts.call("pop", queueName, o.worker, "1", "timed")
+			})
+			ended := o.send(ctx, 1, func(int) []any {
+				return o.scripts.call("complete", jidOf(o.next), o.worker, queueName, o.payload, "checked", "1")
+			})
+			if len(popped) == 0 || len(ended) == 0 || ended[0] != "complete" {
+				o.fail(fmt.Errorf("%s: replies %v and %v", phase, popped, ended))
+			}
+		}
+	})
 }
 
 // waitingGroups measures how the costs of commands grow with the number of waiting jobs.

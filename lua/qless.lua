@@ -6813,6 +6813,14 @@ if jids[2] then
 	reply = nil
 	break
 end
+local jid, job = jids[1], nil
+if jid then
+	job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+	if not job[1] or not (not job[9] or string.find(job[9], '^[he]+|') ~= nil) then
+		reply = nil
+		break
+	end
+end
 local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', prefix .. 'x:unrelayed', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
 local lasts, cap = 60, 100
 if found > 0 then
@@ -6846,15 +6854,10 @@ if found > 0 then
 		break
 	end
 end
-local jid, values, fields = jids[1], nil, nil
+local values, fields
 if jid then
-	local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-	if not job[1] or job[9] then
-		reply = nil
-		break
-	end
 	do
-		local lasts2, cap2 = lasts, cap
+		local job2, lasts2, cap2 = job, lasts, cap
 		local key = prefix .. 'j:' .. jid
 		local expires
 		repeat
@@ -6882,7 +6885,7 @@ if jid then
 			entries = length
 		end
 		if entries ~= 2 or string.find(jid, '-', 1, true) then
-			cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+			cold(stamp, now).read_rest(jid, key, job2, popped, cap2)
 		end
 		call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 		do
@@ -6901,8 +6904,8 @@ if jid then
 				try('zrem', key, '-----------------------------------------------------------------')
 			end
 		end
-		observe('wait', queue, {now - finite(job[8], now)})
-		values = reserved_values(jid, job, false, worker, expires, lasts2 == 60 and '60' or string.format('%.17g', lasts2))
+		observe('wait', queue, {now - finite(job2[8], now)})
+		values = reserved_values(jid, job2, false, worker, expires, lasts2 == 60 and '60' or string.format('%.17g', lasts2))
 	end
 	fields = (slots <= 1 and ahead == '0') and ' ' .. NAMES or NAMES
 end
@@ -8447,11 +8450,12 @@ repeat
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local jid = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '0')[1]
-	if not jid then
+	local key = prefix .. 'j:' .. (jid or '')
+	local job = jid and try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+	if job and (not job[1] or not (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
 		reply = nil
 		break
 	end
-	local key = prefix .. 'j:' .. jid
 	local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', key .. '-dependents', key .. '-dependencies', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
 	local lasts, cap = 60, 100
 	if found > 0 then
@@ -8479,84 +8483,86 @@ repeat
 			end
 			lasts, cap = lasts2, finite(cap2, 100)
 		until true
+		if not lasts then
+			reply = nil
+			break
+		end
 	end
-	local job = lasts and try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-	if not job or not job[1] or job[9] then
-		reply = nil
-		break
-	end
-	local values
-	repeat
-		local lasts3, cap2 = lasts, cap
-		local key = prefix .. 'j:' .. jid
-		local expires
+	local reply2 = empty_list
+	if job then
+		local values
 		repeat
-			if lasts3 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-				local digits, decimals = string.format('%d', now + lasts3), string.sub(stamp, 11)
-				if #digits == 10 and decimals ~= '.000000' then
-					expires = digits .. decimals
+			local lasts3, cap2 = lasts, cap
+			local key = prefix .. 'j:' .. jid
+			local expires
+			repeat
+				if lasts3 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + lasts3), string.sub(stamp, 11)
+					if #digits == 10 and decimals ~= '.000000' then
+						expires = digits .. decimals
+						break
+					end
+				end
+				expires = string.format('%.17g', now + lasts3)
+			until true
+			call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
+			local popped
+			do
+				local details = '{"worker":' .. cjson.encode(worker) .. '}'
+				popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+			end
+			local entries
+			do
+				local length = try('rpush', key .. '-history', popped)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+					cold(stamp, now).trim_history(key .. '-history', length, cap2)
+				end
+				entries = length
+			end
+			if entries ~= 2 or string.find(jid, '-', 1, true) then
+				cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+			end
+			call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+			do
+				local locks = {'0', '-----------------------------------------------------------------', expires, jid}
+				local first = 1 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+				do
+					local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * 1 + 2
+					local added = call('zadd', key, unpack(locks, first, last))
+					if first == 1 and type(added) == 'number' then
+						call('zrem', key, '-----------------------------------------------------------------')
+					end
+				end
+				local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * 1 + 2
+				local added = try('zadd', key, unpack(locks, first, last))
+				if first == 1 and type(added) == 'number' then
+					try('zrem', key, '-----------------------------------------------------------------')
+				end
+			end
+			observe('wait', queue, {now - finite(job[8], now)})
+			do
+				local lasts2 = lasts3 == 60 and '60' or string.format('%.17g', lasts3)
+				local klass, queue2, priority, retries = job[1], job[2], job[3], job[4]
+				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+				local stored = job[9]
+				if job.own_end then
+					lasts2 = string.format('%.17g', tonumber(expires) - now)
+				end
+				local is_usual = klass and queue2 and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+				local is_long = is_usual and #data >= 512
+				if is_long then
+					data = ''
+				end
+				if is_usual and not string.find(jid .. klass .. queue2 .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+					local text = jid .. '\001' .. klass .. '\001' .. queue2 .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts2 .. (stored and '\001\001\001' .. stored or '')
+					values = is_long and {text, job[6]} or text
 					break
 				end
+				values = {jid, klass, queue2, priority, retries, remaining, job[6], tags, time, stamp, lasts2, job[10] or false, job[11] or false, stored or nil}
 			end
-			expires = string.format('%.17g', now + lasts3)
 		until true
-		call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
-		local popped
-		do
-			local details = '{"worker":' .. cjson.encode(worker) .. '}'
-			popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-		end
-		local entries
-		do
-			local length = try('rpush', key .. '-history', popped)
-			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-				cold(stamp, now).trim_history(key .. '-history', length, cap2)
-			end
-			entries = length
-		end
-		if entries ~= 2 or string.find(jid, '-', 1, true) then
-			cold(stamp, now).read_rest(jid, key, job, popped, cap2)
-		end
-		call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-		do
-			local locks = {'0', '-----------------------------------------------------------------', expires, jid}
-			local first = 1 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-			do
-				local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * 1 + 2
-				local added = call('zadd', key, unpack(locks, first, last))
-				if first == 1 and type(added) == 'number' then
-					call('zrem', key, '-----------------------------------------------------------------')
-				end
-			end
-			local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * 1 + 2
-			local added = try('zadd', key, unpack(locks, first, last))
-			if first == 1 and type(added) == 'number' then
-				try('zrem', key, '-----------------------------------------------------------------')
-			end
-		end
-		observe('wait', queue, {now - finite(job[8], now)})
-		do
-			local lasts2 = lasts3 == 60 and '60' or string.format('%.17g', lasts3)
-			local klass, queue2, priority, retries = job[1], job[2], job[3], job[4]
-			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-			local stored = job[9]
-			if job.own_end then
-				lasts2 = string.format('%.17g', tonumber(expires) - now)
-			end
-			local is_usual = klass and queue2 and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
-			local is_long = is_usual and #data >= 512
-			if is_long then
-				data = ''
-			end
-			if is_usual and not string.find(jid .. klass .. queue2 .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-				local text = jid .. '\001' .. klass .. '\001' .. queue2 .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. '\001' .. stamp .. '\001' .. lasts2 .. (stored and '\001\001\001' .. stored or '')
-				values = is_long and {text, job[6]} or text
-				break
-			end
-			values = {jid, klass, queue2, priority, retries, remaining, job[6], tags, time, stamp, lasts2, job[10] or false, job[11] or false, stored or nil}
-		end
-	until true
-	local reply2 = {NAMES, values, unpack(try('lrange', key .. '-history', '0', '-1'))}
+		reply2 = {NAMES, values, unpack(try('lrange', key .. '-history', '0', '-1'))}
+	end
 	do
 		local key, score = prefix .. 'workers', stamp
 		local reply3 = try('zadd', key, score, worker)
@@ -9127,7 +9133,7 @@ repeat
 	local key = prefix .. 'j:' .. jid
 	local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 	local owner, state, began, retries, place, grace, stored = unpack(job)
-	if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored or nil then
+	if owner ~= worker or state ~= 'running' or place ~= queue or grace or not (not stored or string.find(stored, '^[he]+|') ~= nil) or nil then
 		is_done = false
 		break
 	end
@@ -10422,7 +10428,7 @@ repeat
 	local key = prefix .. 'j:' .. jid
 	local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 	local owner, state, began, retries, place, grace, stored = unpack(job)
-	if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored or since and since ~= began then
+	if owner ~= worker or state ~= 'running' or place ~= queue or grace or not (not stored or string.find(stored, '^[he]+|') ~= nil) or since and since ~= began then
 		is_done = false
 		break
 	end

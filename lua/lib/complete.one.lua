@@ -9,8 +9,8 @@ local function complete_one(worker, jid, queue, data, since)
   local key = job_key(jid)
   local job = read_before_end(key)
   local owner, state, began, retries, place, grace, stored = unpack(job)
-  if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored
-    or since and since ~= began then
+  if owner ~= worker or state ~= 'running' or place ~= queue or grace
+    or not is_for_clients(stored) or since and since ~= began then
     return false
   end
   local found = call('exists', prefix .. 'tracked', prefix .. 'x:rest', key .. '-dependents',

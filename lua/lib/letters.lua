@@ -37,6 +37,11 @@ local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
 
+-- Whether a job with the options text, or false, has no option but the ones left to clients.
+local function is_for_clients(text)
+  return not text or string.find(text, '^[he]+|') ~= nil
+end
+
 local function has_any(text, letters) -- cold
   return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end

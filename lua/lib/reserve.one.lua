@@ -14,6 +14,13 @@ local function reserve_one()
   if jids[2] then
     return nil
   end
+  local jid, job = jids[1], nil
+  if jid then
+    job = read_waiting(job_key(jid))
+    if not job[KLASS] or not is_for_clients(job[OPTIONS]) then
+      return nil
+    end
+  end
   local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
     queue_key(queue, 'recur'), queue_key(queue, 'scheduled'), unrelayed_key(),
     prefix .. 'config', queue_key(queue, 'locks'))
@@ -24,12 +31,8 @@ local function reserve_one()
       return nil
     end
   end
-  local jid, values, fields = jids[1], nil, nil
+  local values, fields
   if jid then
-    local job = read_waiting(job_key(jid))
-    if not job[KLASS] or job[OPTIONS] then
-      return nil
-    end
     values = lock_one(worker, queue, jid, job, lasts, cap)
     fields = reply_names(slots <= 1 and ahead == '0')
   end

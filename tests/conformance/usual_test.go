@@ -80,6 +80,7 @@ var scenes = map[string]string{
 	"retried":       `put -50 w q JID K {} 0; pop -40 q w 1; retry -30 JID q w 0 g m`,
 	"dependents":    `put 0 w q JID K {} 3600; put 0 w q d K {} 0 depends ["JID"]`,
 	"options":       `put 0 w q JID K {} 0 o l|{"l":7}`,
+	"headers":       `put 0 w q JID K {} 0 o h|{"h":{"a":"b"}}`,
 }
 
 // The usual steps write what the general ones do, in every scene. Where a scene is not a usual one,
