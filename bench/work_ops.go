@@ -129,8 +129,8 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 	}
 }
 
-// alone measures jobs that are put, popped and completed one after the other, by calls like those of
-// the package.
+// alone measures jobs that are put, popped and completed one after the other, by the calls of the
+// package.
 func (o *operations) alone(ctx context.Context) {
 	const phase, many = "job, single calls", 192
 	o.measure(ctx, phase, many, func() {
@@ -141,7 +141,8 @@ func (o *operations) alone(ctx context.Context) {
 				return o.scripts.call("pop", queueName, o.worker, "1", "timed")
 			})
 			ended := o.send(ctx, 1, func(int) []any {
-				return o.scripts.call("complete", jidOf(o.next), o.worker, queueName, o.payload, "checked", "1")
+				return o.scripts.call("complete", jidOf(o.next), o.worker, queueName, o.payload,
+					"checked", "1")
 			})
 			if len(popped) == 0 || len(ended) == 0 || ended[0] != "complete" {
 				o.fail(fmt.Errorf("%s: replies %v and %v", phase, popped, ended))
