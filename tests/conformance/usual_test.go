@@ -53,8 +53,8 @@ func lives(jid, data string) [][]call {
 	}
 }
 
-// scenes are states of a queue before such calls, as lines of COMMAND SECONDS ARGUMENTS, between
-// semicolons.
+// scenes are states of a queue before such calls, as lines of COMMAND SECONDS ARGUMENTS, or of
+// commands of the server, between semicolons.
 var scenes = map[string]string{
 	"empty":         ``,
 	"settings":      `config.set 0 q-heartbeat 30; config.set 0 max-job-history 2; config.set 0 jobs-history 100`,
@@ -76,6 +76,7 @@ var scenes = map[string]string{
 	"empty queues":  `reserve 0 v 1 10 0 q p`,
 	"free slots":    `config.set 0 q-max-concurrency 5; reserve 0 v 1 10 0 q`,
 	"a relay gone":  `depart 0 v NONE 1 p`,
+	"a rest":        `redis zadd ql:x:rest 1 ghost`,
 	"put before":    `put 0 w q JID K {"old":1} 0; pop 0 q w 1; complete 0 JID w q {}`,
 	"retried":       `put -50 w q JID K {} 0; pop -40 q w 1; retry -30 JID q w 0 g m`,
 	"dependents":    `put 0 w q JID K {} 3600; put 0 w q d K {} 0 depends ["JID"]`,
@@ -92,7 +93,12 @@ func TestUsualStepsWriteWhatTheGeneralOnesDo(t *testing.T) {
 		require.NoError(t, rdb.FlushAll(t.Context()).Err())
 		at := func(seconds float64) string { return fmt.Sprintf("%.6f", 1_800_000_000.000_007+seconds) }
 		for line := range strings.SplitSeq(scene, ";") {
-			if parts := argsOf(strings.ReplaceAll(line, "JID", jid), ""); len(parts) > 0 {
+			parts := argsOf(strings.ReplaceAll(line, "JID", jid), "")
+			switch {
+			case len(parts) == 0:
+			case parts[0] == "redis":
+				require.NoError(t, rdb.Do(t.Context(), parts[1:]...).Err())
+			default:
 				var seconds float64
 				_, err := fmt.Sscan(parts[1].(string), &seconds)
 				require.NoError(t, err)
