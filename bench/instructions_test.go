@@ -59,7 +59,7 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 
 // mostToLoad limits the instructions for loading the script, during which the server does nothing
 // else.
-const mostToLoad = 95e6
+const mostToLoad = 98e6
 
 func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	if *instructions != "check" {
