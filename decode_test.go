@@ -92,6 +92,21 @@ func TestTheQueueOfAPutIsReadByEitherName(t *testing.T) {
 	}
 }
 
+// A job that is popped alone has the entries of its history as they are stored.
+func TestStoredEntriesOfAHistoryAreRead(t *testing.T) {
+	stored := `[1704196800,"put",{"q":"q"}],[1704196801,"done"],[1704196802,"note",5],[1704196803],` +
+		`[null,"odd",null]`
+	jobs, err := offline(t).DecodeJobs(`[{"jid":"j","history":[` + stored + `]}]`)
+	require.NoError(t, err)
+	at := time.Unix(1704196800, 0)
+	require.Equal(t, []qless.HistoryEntry{
+		{When: at, What: "put", Queue: "q"},
+		{When: at.Add(time.Second), What: "done"},
+		{When: at.Add(2 * time.Second), What: "note", Details: details("data", "5")},
+		{What: "odd"},
+	}, jobs[0].History)
+}
+
 func TestEmptyRepliesAreRead(t *testing.T) {
 	client := offline(t)
 	for _, reply := range []string{"[]", "{}"} {
