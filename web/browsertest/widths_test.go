@@ -22,6 +22,11 @@ var whole = []string{"/", "/queues", "/workers", "/klasses", "/failures", "/comp
 const cramped = `(() => {
 	const wrong = [], seen = (e) => e.getClientRects().length > 0;
 	const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
+	for (const cell of all(".wide td")) { // any time may be a long one
+		const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+		for (let node; node = walk.nextNode();)
+			node.data = node.data.replace(/^\s*([\d.]+s|\d+m\d\ds)\s*$/, "59m59s");
+	}
 	for (const box of all(".wide")) {
 		const hidden = box.scrollWidth - box.clientWidth;
 		if (hidden > 0 && (!(getComputedStyle(box).backgroundImage + "").includes("gradient") || WHOLE))
