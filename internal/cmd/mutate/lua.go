@@ -13,7 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// luaToken matches what is skipped, and in its group a token that may be changed or is a bracket.
+// luaToken matches comments, texts and the beginnings of conditions. Its group matches brackets and
+// tokens to change.
 var luaToken = regexp.MustCompile(`--[^\n]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"` +
 	`|\b(?:else)?if |(\b[A-Za-z_][\w.]*|\b\d+\b|[<>=~]=|[<>()])`)
 
