@@ -4239,7 +4239,7 @@ end
 end
 elseif name == 'read_settings' then
 function lib.read_settings(queue)
-local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+local own, general, most, cap, max_rate = unpack(lib.taking_config(queue))
 local lasts = lib.lock_time(own, general)
 return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
 end
@@ -4334,6 +4334,10 @@ end
 elseif name == 'string_or_nil' then
 function lib.string_or_nil(value)
 return type(value) == 'string' and value or nil
+end
+elseif name == 'taking_config' then
+function lib.taking_config(queue)
+return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 end
 elseif name == 'tally_expired' then
 function lib.tally_expired(queue)
@@ -5549,58 +5553,59 @@ repeat
 	local jid = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '0')[1]
 	local key = prefix .. 'j:' .. (jid or '')
 	local job = jid and try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-	if job and (not job[1] or not (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
+	if job and not (job[1] and (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
 		reply = nil
 		break
 	end
 	local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', key .. '-dependents', key .. '-dependencies', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
-	local lasts, cap = 60, 100
-	if found > 0 then
-		repeat
-			local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
-			if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + 0)) > 0 then
-				lasts, cap = nil
-				break
-			end
-			local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-			local lasts2
-			do
-				local seconds = own and tonumber(own)
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = general and tonumber(general)
-				end
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = 60
-				end
-				lasts2 = seconds
-			end
-			if most or max_rate or lasts2 <= 0 then
-				lasts, cap = nil
-				break
-			end
-			lasts, cap = lasts2, finite(cap2, 100)
-		until true
-		if not lasts then
-			reply = nil
+	local lasts, cap
+	repeat
+		if found == 0 then
+			lasts, cap = 60, 100
 			break
 		end
+		local locks = prefix .. 'q:' .. queue .. '-locks'
+		if found > call('exists', prefix .. 'config', locks) or call('zcount', locks, '-inf', string.format('%.17g', now + 0)) > 0 then
+			lasts, cap = nil
+			break
+		end
+		local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		local lasts2
+		do
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			lasts2 = seconds
+		end
+		if most or max_rate or lasts2 <= 0 then
+			lasts, cap = nil
+			break
+		end
+		lasts, cap = lasts2, finite(cap2, 100)
+	until true
+	if not lasts then
+		reply = nil
+		break
 	end
 	local reply2 = empty_list
 	if job then
 		local values
 		repeat
-			local lasts3, cap2 = lasts, cap
 			local key = prefix .. 'j:' .. jid
 			local expires
 			repeat
-				if lasts3 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-					local digits, decimals = string.format('%d', now + lasts3), string.sub(stamp, 11)
+				if lasts % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + lasts), string.sub(stamp, 11)
 					if #digits == 10 and decimals ~= '.000000' then
 						expires = digits .. decimals
 						break
 					end
 				end
-				expires = string.format('%.17g', now + lasts3)
+				expires = string.format('%.17g', now + lasts)
 			until true
 			call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
 			local popped
@@ -5611,13 +5616,13 @@ repeat
 			local entries
 			do
 				local length = try('rpush', key .. '-history', popped)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					cold(stamp, now).trim_history(key .. '-history', length, cap2)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					cold(stamp, now).trim_history(key .. '-history', length, cap)
 				end
 				entries = length
 			end
 			if entries ~= 2 or string.find(jid, '-', 1, true) then
-				cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+				cold(stamp, now).read_rest(jid, key, job, popped, cap)
 			end
 			call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 			do
@@ -5638,7 +5643,7 @@ repeat
 			end
 			observe('wait', queue, {now - finite(job[8], now)})
 			do
-				local lasts2 = lasts3 == 60 and '60' or string.format('%.17g', lasts3)
+				local lasts2 = lasts == 60 and '60' or string.format('%.17g', lasts)
 				local klass, queue2, priority, retries = job[1], job[2], job[3], job[4]
 				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
 				local stored = job[9]

@@ -5566,7 +5566,7 @@ end
 end
 elseif name == 'read_settings' then
 function lib.read_settings(queue)
-local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+local own, general, most, cap, max_rate = unpack(lib.taking_config(queue))
 local lasts = lib.lock_time(own, general)
 return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
 end
@@ -5686,6 +5686,10 @@ while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.budget.drops > 0 
 	end
 	ask.left = ask.left or urn.giving >= 60
 end
+end
+elseif name == 'taking_config' then
+function lib.taking_config(queue)
+return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 end
 elseif name == 'tally_expired' then
 function lib.tally_expired(queue)
@@ -6816,59 +6820,61 @@ end
 local jid, job = jids[1], nil
 if jid then
 	job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-	if not job[1] or not (not job[9] or string.find(job[9], '^[he]+|') ~= nil) then
+	if not (job[1] and (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
 		reply = nil
 		break
 	end
 end
 local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', prefix .. 'x:unrelayed', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
-local lasts, cap = 60, 100
-if found > 0 then
-	repeat
-		local wait2 = wait
-		local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
-		if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + wait2)) > 0 then
-			lasts, cap = nil
-			break
-		end
-		local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-		local lasts2
-		do
-			local seconds = own and tonumber(own)
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = general and tonumber(general)
-			end
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = 60
-			end
-			lasts2 = seconds
-		end
-		if most or max_rate or lasts2 <= 0 then
-			lasts, cap = nil
-			break
-		end
-		lasts, cap = lasts2, finite(cap2, 100)
-	until true
-	if not lasts then
-		reply = nil
+local lasts, cap
+repeat
+	local wait2 = wait
+	if found == 0 then
+		lasts, cap = 60, 100
 		break
 	end
+	local locks = prefix .. 'q:' .. queue .. '-locks'
+	if found > call('exists', prefix .. 'config', locks) or call('zcount', locks, '-inf', string.format('%.17g', now + wait2)) > 0 then
+		lasts, cap = nil
+		break
+	end
+	local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+	local lasts2
+	do
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		lasts2 = seconds
+	end
+	if most or max_rate or lasts2 <= 0 then
+		lasts, cap = nil
+		break
+	end
+	lasts, cap = lasts2, finite(cap2, 100)
+until true
+if not lasts then
+	reply = nil
+	break
 end
 local values, fields
 if jid then
 	do
-		local job2, lasts2, cap2 = job, lasts, cap
+		local job2 = job
 		local key = prefix .. 'j:' .. jid
 		local expires
 		repeat
-			if lasts2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-				local digits, decimals = string.format('%d', now + lasts2), string.sub(stamp, 11)
+			if lasts % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+				local digits, decimals = string.format('%d', now + lasts), string.sub(stamp, 11)
 				if #digits == 10 and decimals ~= '.000000' then
 					expires = digits .. decimals
 					break
 				end
 			end
-			expires = string.format('%.17g', now + lasts2)
+			expires = string.format('%.17g', now + lasts)
 		until true
 		call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
 		local popped
@@ -6879,13 +6885,13 @@ if jid then
 		local entries
 		do
 			local length = try('rpush', key .. '-history', popped)
-			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-				cold(stamp, now).trim_history(key .. '-history', length, cap2)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+				cold(stamp, now).trim_history(key .. '-history', length, cap)
 			end
 			entries = length
 		end
 		if entries ~= 2 or string.find(jid, '-', 1, true) then
-			cold(stamp, now).read_rest(jid, key, job2, popped, cap2)
+			cold(stamp, now).read_rest(jid, key, job2, popped, cap)
 		end
 		call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 		do
@@ -6905,7 +6911,7 @@ if jid then
 			end
 		end
 		observe('wait', queue, {now - finite(job2[8], now)})
-		values = reserved_values(jid, job2, false, worker, expires, lasts2 == 60 and '60' or string.format('%.17g', lasts2))
+		values = reserved_values(jid, job2, false, worker, expires, lasts == 60 and '60' or string.format('%.17g', lasts))
 	end
 	fields = (slots <= 1 and ahead == '0') and ' ' .. NAMES or NAMES
 end
@@ -8452,58 +8458,59 @@ repeat
 	local jid = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', '0')[1]
 	local key = prefix .. 'j:' .. (jid or '')
 	local job = jid and try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-	if job and (not job[1] or not (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
+	if job and not (job[1] and (not job[9] or string.find(job[9], '^[he]+|') ~= nil)) then
 		reply = nil
 		break
 	end
 	local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', key .. '-dependents', key .. '-dependencies', prefix .. 'config', prefix .. 'q:' .. queue .. '-locks')
-	local lasts, cap = 60, 100
-	if found > 0 then
-		repeat
-			local config, locks = prefix .. 'config', prefix .. 'q:' .. queue .. '-locks'
-			if found > call('exists', config, locks) or call('zcount', locks, '-inf', string.format('%.17g', now + 0)) > 0 then
-				lasts, cap = nil
-				break
-			end
-			local own, general, most, cap2, max_rate = unpack(call('hmget', config, queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-			local lasts2
-			do
-				local seconds = own and tonumber(own)
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = general and tonumber(general)
-				end
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = 60
-				end
-				lasts2 = seconds
-			end
-			if most or max_rate or lasts2 <= 0 then
-				lasts, cap = nil
-				break
-			end
-			lasts, cap = lasts2, finite(cap2, 100)
-		until true
-		if not lasts then
-			reply = nil
+	local lasts, cap
+	repeat
+		if found == 0 then
+			lasts, cap = 60, 100
 			break
 		end
+		local locks = prefix .. 'q:' .. queue .. '-locks'
+		if found > call('exists', prefix .. 'config', locks) or call('zcount', locks, '-inf', string.format('%.17g', now + 0)) > 0 then
+			lasts, cap = nil
+			break
+		end
+		local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		local lasts2
+		do
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			lasts2 = seconds
+		end
+		if most or max_rate or lasts2 <= 0 then
+			lasts, cap = nil
+			break
+		end
+		lasts, cap = lasts2, finite(cap2, 100)
+	until true
+	if not lasts then
+		reply = nil
+		break
 	end
 	local reply2 = empty_list
 	if job then
 		local values
 		repeat
-			local lasts3, cap2 = lasts, cap
 			local key = prefix .. 'j:' .. jid
 			local expires
 			repeat
-				if lasts3 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-					local digits, decimals = string.format('%d', now + lasts3), string.sub(stamp, 11)
+				if lasts % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + lasts), string.sub(stamp, 11)
 					if #digits == 10 and decimals ~= '.000000' then
 						expires = digits .. decimals
 						break
 					end
 				end
-				expires = string.format('%.17g', now + lasts3)
+				expires = string.format('%.17g', now + lasts)
 			until true
 			call('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', '-1', '-1')
 			local popped
@@ -8514,13 +8521,13 @@ repeat
 			local entries
 			do
 				local length = try('rpush', key .. '-history', popped)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					cold(stamp, now).trim_history(key .. '-history', length, cap2)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					cold(stamp, now).trim_history(key .. '-history', length, cap)
 				end
 				entries = length
 			end
 			if entries ~= 2 or string.find(jid, '-', 1, true) then
-				cold(stamp, now).read_rest(jid, key, job, popped, cap2)
+				cold(stamp, now).read_rest(jid, key, job, popped, cap)
 			end
 			call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 			do
@@ -8541,7 +8548,7 @@ repeat
 			end
 			observe('wait', queue, {now - finite(job[8], now)})
 			do
-				local lasts2 = lasts3 == 60 and '60' or string.format('%.17g', lasts3)
+				local lasts2 = lasts == 60 and '60' or string.format('%.17g', lasts)
 				local klass, queue2, priority, retries = job[1], job[2], job[3], job[4]
 				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
 				local stored = job[9]

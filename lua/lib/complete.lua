@@ -124,12 +124,17 @@ local function unlock(queue, jids, ran, worker)
   observe('run', queue, ran)
 end
 
+-- The settings for completing jobs of one queue.
+local function completing_config(queue)
+  return try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history',
+    queue .. '-max-concurrency')
+end
+
 -- The settings for completing: three, then the max-concurrency of each queue. A queue with a
 -- max-concurrency may run another job when one is complete.
 local function read_config(queues)
   if not queues[2] then
-    return try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count',
-      'max-job-history', queues[1].queue .. '-max-concurrency')
+    return completing_config(queues[1].queue)
   end
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
   for i = 1, #queues do

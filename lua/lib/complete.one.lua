@@ -1,9 +1,8 @@
 -- The usual way to complete a job: it goes to no other queue, has no options, and nothing depends
 -- on it.
 
--- Completes the job of a worker, which took it at the time since, unless that is nil. Empty data
--- leaves the job's data unchanged. Returns whether it did: if anything is unusual, nothing was
--- written.
+-- Completes the job of a worker. With since, the worker must have taken the job at that time. Empty
+-- data leaves the job's data unchanged. Returns false, and writes nothing, if anything is unusual.
 local function complete_one(worker, jid, queue, data, since)
   must_publish()
   local key = job_key(jid)
@@ -20,8 +19,7 @@ local function complete_one(worker, jid, queue, data, since)
     if found > call('exists', prefix .. 'config') then
       return false
     end
-    seconds, count, cap, most = unpack(try('hmget', prefix .. 'config', 'jobs-history',
-      'jobs-history-count', 'max-job-history', queue .. '-max-concurrency'))
+    seconds, count, cap, most = unpack(completing_config(queue))
     if most then
       return false
     end

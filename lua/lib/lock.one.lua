@@ -1,15 +1,23 @@
 -- The usual way to lock a job: the only one of a call, without options, in a quiet queue.
 
--- The time of a lock and the length of a history in a quiet queue with settings or locks, found
--- keys of its own or others' in all. Nothing if these make it unusual.
-local function read_beside(queue, found, wait)
-  local config, locks = prefix .. 'config', queue_key(queue, 'locks')
-  if found > call('exists', config, locks)
+-- Whether a job exists, and has no option but the ones left to clients.
+local function is_usual_job(job)
+  return job[KLASS] and is_for_clients(job[OPTIONS])
+end
+
+-- Returns the time of a lock and the length of a history in a quiet queue. Returns nothing if the
+-- queue may not be quiet: among the keys found, whose number is given, is one besides settings and
+-- locks, a lock ends within the wait, or a setting limits the jobs.
+local function read_quiet(queue, found, wait)
+  if found == 0 then
+    return DEFAULT_HEARTBEAT, DEFAULT_MAX_JOB_HISTORY
+  end
+  local locks = queue_key(queue, 'locks')
+  if found > call('exists', prefix .. 'config', locks)
     or call('zcount', locks, '-inf', exact(now + wait)) > 0 then
     return nil
   end
-  local own, general, most, cap, max_rate = unpack(call('hmget', config, queue .. '-heartbeat',
-    'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+  local own, general, most, cap, max_rate = unpack(taking_config(queue))
   local lasts = lock_time(own, general)
   if most or max_rate or lasts <= 0 then
     return nil

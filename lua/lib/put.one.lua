@@ -1,6 +1,6 @@
 -- The usual call of put: one new job, without options and a delay.
 
--- Puts the job. Returns its jid, or nil if anything is unusual: nothing was written then.
+-- Puts the job, and returns its jid. Returns nil, and writes nothing, if anything is unusual.
 local function put_one()
   local _, _, _, queue, jid, klass, data, delay, checked, is_checked, another = unpack(ARGV)
   if checked ~= 'new' and checked ~= 'checked' or is_checked ~= '1' or another or delay ~= '0'

@@ -1,6 +1,6 @@
 -- The usual call of reserve: a woken worker asks one queue, which is quiet and has at most one job.
 
--- The reply to the usual call, or nil if anything is unusual. Nothing is written then.
+-- Returns the reply to the call. Returns nil, and writes nothing, if anything is unusual.
 local function reserve_one()
   local _, _, worker, count, poll, n, brief, is_brief, more, ahead, queue, another = unpack(ARGV)
   local slots, wait = tonumber(count), tonumber(poll)
@@ -17,19 +17,16 @@ local function reserve_one()
   local jid, job = jids[1], nil
   if jid then
     job = read_waiting(job_key(jid))
-    if not job[KLASS] or not is_for_clients(job[OPTIONS]) then
+    if not is_usual_job(job) then
       return nil
     end
   end
   local found = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
     queue_key(queue, 'recur'), queue_key(queue, 'scheduled'), unrelayed_key(),
     prefix .. 'config', queue_key(queue, 'locks'))
-  local lasts, cap = DEFAULT_HEARTBEAT, DEFAULT_MAX_JOB_HISTORY
-  if found > 0 then
-    lasts, cap = read_beside(queue, found, wait)
-    if not lasts then
-      return nil
-    end
+  local lasts, cap = read_quiet(queue, found, wait)
+  if not lasts then
+    return nil
   end
   local values, fields
   if jid then

@@ -4,8 +4,8 @@
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
   'failure spawned_from_jid x:o'
 
--- The names in a reply. A space before them says that the call leaves jobs that the worker could
--- have, with more room or when a job ends.
+-- The names in a reply. They begin with a space if the worker could have more jobs, with more room
+-- or when a job ends.
 local function reply_names(has_more)
   return has_more and ' ' .. NAMES or NAMES
 end

@@ -1,16 +1,20 @@
 -- Taking jobs out of queues: the number and the choice of the jobs. pop and reserve share these
 -- functions.
 
--- The settings for taking jobs of a queue.
+-- The stored settings for taking jobs of a queue: its lock time, that of all queues,
+-- max-concurrency, the length of a history, and max-rate.
+local function taking_config(queue)
+  return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+end
+
+-- The same settings with their defaults.
 local function read_settings(queue)
-  local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config',
-    queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history',
-    queue .. '-max-rate'))
+  local own, general, most, cap, max_rate = unpack(taking_config(queue))
   local lasts = lock_time(own, general)
   return {
     queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false,
-    lasts = false,
-    heartbeat = lasts, cap = history_cap(cap),
+    lasts = false, heartbeat = lasts, cap = history_cap(cap),
     max_concurrency = finite(most, 0), max_rate = max_rate,
     tracked = true, -- some jobs may be
   }
