@@ -172,11 +172,39 @@ func TestAnOpenTransactionHoldsUpNoRelay(t *testing.T) {
 			s.pass(s.relay())
 			s.pass(s.relay())
 			require.Equal(t, []string{parent}, s.job(child).Dependencies)
+			for n := 1; n <= 40; n++ { // a database may prefer to scan a small table
+				s.fill(n)
+				s.changeRows(n)
+				require.Equal(t, Pass{Put: n}, s.pass(s.relay()), "%d rows", n)
+			}
 			w.commit(one)
 			require.Equal(t, Pass{Put: 2}, s.pass(s.relay()))
 			w.requireAll()
 		})
 	}
+}
+
+// changeRows changes the only n rows in each way in which a relay does.
+func (s *shop) changeRows(n int) {
+	s.Helper()
+	r, ctx := s.relay(), s.Context()
+	claim := func() (claim, []*row) {
+		c, rows, err := r.table.claim(ctx, n, time.Minute)
+		require.NoError(s, err)
+		require.Len(s, rows, n)
+		return c, rows
+	}
+	c, rows := claim()
+	require.NoError(s, r.table.release(ctx, c, numbersOf(rows)))
+	c, rows = claim()
+	require.NoError(s, r.table.postpone(ctx, c, rows))
+	jids := s.jids[len(s.jids)-n:]
+	require.NoError(s, r.table.write(ctx, func(tx session) error {
+		return r.table.setAside(ctx, tx, fate{kind: "invalid", message: "it is"}, values(jids))
+	}))
+	retried, err := r.Retry(ctx, jids...)
+	require.NoError(s, err)
+	require.Equal(s, n, retried)
 }
 
 // A replica becomes the master in the middle of a pass, and the old master refuses writes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -270,20 +271,22 @@ func (t *table) delete(ctx context.Context, s session, jids []any) error {
 	if len(jids) == 0 {
 		return nil
 	}
-	err := t.exec(ctx, s, t.deleteFrom("qless_outbox_rows", "jid"), jids)
+	err := t.exec(ctx, s, t.deleteFrom("qless_outbox_rows", "jid", len(jids)), jids...)
 	if err != nil {
 		return err
 	}
-	return t.exec(ctx, s, t.deleteFrom("qless_outbox_needs", "PRIMARY"), jids)
+	return t.exec(ctx, s, t.deleteFrom("qless_outbox_needs", "PRIMARY", len(jids)), jids...)
 }
 
-// deleteFrom returns a statement that deletes rows by their jids. MySQL would scan a small table,
-// and wait for the transactions that have written to it.
-func (t *table) deleteFrom(name, index string) string {
-	if t.dialect == MySQL {
-		return "DELETE t FROM " + name + " t FORCE INDEX (" + index + ") WHERE t.jid IN ??"
+// deleteFrom returns a statement that deletes the rows of n jids by an index. MySQL would scan a
+// small table, despite FORCE INDEX, and wait for the transactions that have written to it. It can't
+// if it looks up one jid after another.
+func (t *table) deleteFrom(name, index string, n int) string {
+	if t.dialect != MySQL {
+		return "DELETE FROM " + name + " WHERE jid IN " + list(n)
 	}
-	return "DELETE FROM " + name + " WHERE jid IN ??"
+	return "DELETE t FROM (SELECT ? AS jid" + strings.Repeat(" UNION ALL SELECT ?", n-1) + ") j" +
+		" STRAIGHT_JOIN " + name + " t FORCE INDEX (" + index + ") ON t.jid = j.jid"
 }
 
 // wake lets rows be claimed that may have waited for others.
