@@ -337,14 +337,17 @@ func (c *Client) decodeReservedJob(fields calls.Fields, sent time.Time) *Job {
 		client:      c,
 	}
 	job.setRun(fields.Text("time"), fields.Number("put_at").Time())
-	var tags wire.List[wire.Text]
-	if raw := fields.Text("tags"); raw != "" && raw != "[]" &&
-		json.Unmarshal([]byte(raw), &tags) == nil {
-		job.Tags = wire.Strings(tags)
+	if raw := fields.Text("tags"); raw != "" && raw != "[]" {
+		var tags wire.List[wire.Text]
+		if json.Unmarshal([]byte(raw), &tags) == nil {
+			job.Tags = wire.Strings(tags)
+		}
 	}
-	var failure failureReply
-	if raw := fields.Text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
-		job.Failure = failure.failure()
+	if raw := fields.Text("failure"); raw != "" {
+		var failure failureReply
+		if json.Unmarshal([]byte(raw), &failure) == nil {
+			job.Failure = failure.failure()
+		}
 	}
 	if text := fields.Text("x:o"); text != "" {
 		options := jobopts.Parse(text)

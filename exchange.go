@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/qless/qless-go/internal/ask"
@@ -111,17 +110,17 @@ func (x *exchanger) send(ctx context.Context, e exchange) (got *reserved, failed
 		p.Add("reserve", x.asker.Ask(e.room, e.ahead)...)
 	}
 	sent := time.Now()
-	replies, failures := x.client.exec(ctx, p)
-	others := slices.Contains(failures, nil)
+	x.client.exec(ctx, p)
+	others := p.AnyRan()
 	for i, batch := range batches {
-		if err := x.outbox.answered(batch, replies[i], failures[i], others); err != nil {
+		reply, err := p.Reply(i)
+		if err := x.outbox.answered(batch, reply, err, others); err != nil {
 			failed = err
 		}
 	}
 	if asks {
-		last := len(replies) - 1
-		var err error
-		if got, err = x.read(replies[last], failures[last], sent); err != nil {
+		reply, err := p.Reply(len(batches))
+		if got, err = x.read(reply, err, sent); err != nil {
 			failed = err
 		}
 	}

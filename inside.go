@@ -116,11 +116,12 @@ func runEach(
 		p.Add(command, job.Args...)
 	}
 	sent := time.Now()
-	replies, errs := p.Exec(ctx)
+	p.Exec(ctx)
+	replies, errs := make([]any, len(jobs)), make([]error, len(jobs))
 	for i, job := range jobs {
-		ran := !redisx.NeverRan(errs[i])
-		errs[i] = wrap(command, job.JID, errs[i])
-		if ran && c.observe != nil {
+		reply, err := p.Reply(i)
+		replies[i], errs[i] = reply, wrap(command, job.JID, err)
+		if !redisx.NeverRan(err) && c.observe != nil {
 			c.observed(job.Context, command, job.JID, job.Args, replies[i], sent, errs[i])
 		}
 	}

@@ -140,14 +140,15 @@ func (c *ClientConfig) guardedHeaders() func(ctx context.Context) (map[string]st
 }
 
 // exec executes a pipeline and calls the observer for each of its commands.
-func (c *Client) exec(ctx context.Context, p *script.Pipeline) ([]any, []error) {
-	if c.observe == nil {
-		return p.Exec(ctx)
-	}
+func (c *Client) exec(ctx context.Context, p *script.Pipeline) {
 	sent := time.Now()
-	replies, failures := p.Exec(ctx)
-	for i, name := range p.Commands() {
-		c.observed(ctx, name, "", p.Args(i), replies[i], sent, wrap(name, "", failures[i]))
+	p.Exec(ctx)
+	if c.observe == nil {
+		return
 	}
-	return replies, failures
+	for i := range p.Len() {
+		name, args := p.Call(i)
+		reply, err := p.Reply(i)
+		c.observed(ctx, name, "", args, reply, sent, wrap(name, "", err))
+	}
 }

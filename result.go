@@ -117,9 +117,10 @@ func (c *Client) results(ctx context.Context, op string, jids []string) ([]Resul
 		for _, jid := range some {
 			p.Add("result", jid)
 		}
-		replies, failures := c.exec(ctx, p)
+		c.exec(ctx, p)
 		for i, jid := range some {
-			result, err := c.resultOf(op, jid, replies[i], wrap(op, jid, failures[i]))
+			reply, err := p.Reply(i)
+			result, err := c.resultOf(op, jid, reply, wrap(op, jid, err))
 			results, errs = append(results, result), append(errs, err)
 		}
 	}

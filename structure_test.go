@@ -106,7 +106,7 @@ internal/queues                                 400     2   213    26     1     
 internal/redisx                                 750    12   264    33     1       49
 internal/rendezvous                              50     1    29    10     1        1
 internal/runs                                   300     2   219    19     1       15
-internal/script                                 550     5   154    40     1       23
+internal/script                                 580     5   154    40     1       25
 internal/settings                               300     1   258    27     1       22
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49

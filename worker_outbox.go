@@ -77,14 +77,11 @@ func finishArgs(worker string, reports []*report) []any {
 	return args
 }
 
-// finishAnswers returns the answer of the script finish to each report. The reply is empty if all
-// jobs are complete, with nothing else to report.
+// finishAnswers returns the answer of the script finish to each report. There are none if all jobs
+// are complete, with nothing else to report.
 func finishAnswers(reply any, reports []*report) ([]string, error) {
 	answers, err := decodeStrings("finish", reply)
-	if err == nil && len(answers) == 0 {
-		answers = slices.Repeat([]string{string(StateComplete)}, len(reports))
-	}
-	if err == nil && len(answers) != len(reports) {
+	if err == nil && len(answers) > 0 && len(answers) != len(reports) {
 		err = unexpected("finish", reply)
 	}
 	return answers, err
@@ -152,17 +149,22 @@ func setPlaces(reports []*report) {
 }
 
 // inBatches splits reports into batches for one script each.
-func inBatches(reports []*report) [][]*report {
-	var batches [][]*report
-	together := make([]*report, 0, len(reports))
-	for _, r := range reports {
-		if r.alone {
-			batches = append(batches, []*report{r})
-		} else {
-			together = append(together, r)
+func inBatches(reports []*report) (batches [][]*report) {
+	together := reports
+	if slices.ContainsFunc(reports, func(r *report) bool { return r.alone }) {
+		together = nil
+		for _, r := range reports {
+			if r.alone {
+				batches = append(batches, []*report{r})
+			} else {
+				together = append(together, r)
+			}
 		}
 	}
-	return append(batches, slices.Collect(slices.Chunk(together, reportBatch))...)
+	for some := range slices.Chunk(together, reportBatch) {
+		batches = append(batches, some)
+	}
+	return batches
 }
 
 // reportBytes is the maximum size in bytes of changed data and results in one exchange, unless one
@@ -348,12 +350,16 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 	return nil
 }
 
-// settle handles the server's answer to each report.
+// settle handles the server's answer to each report. Without answers, all jobs are complete.
 func (b *outbox) settle(reports []*report, answers []string) {
 	for i, r := range reports {
-		problem, refused := wire.RefusedProblem(answers[i])
+		answer := string(StateComplete)
+		if len(answers) > 0 {
+			answer = answers[i]
+		}
+		problem, refused := wire.RefusedProblem(answer)
 		if !refused {
-			b.end(r, r.endedAs(answers[i]), nil)
+			b.end(r, r.endedAs(answer), nil)
 			continue
 		}
 		err := refusal("finish", r.jid, problem, nil)

@@ -256,12 +256,16 @@ func (r *run) unreturned(problem error) error {
 // decide returns the report for a job whose handler has returned. If code of the user does not
 // return, such as Backoff, FailGroup or a method of the error, that counts as a panic of the
 // handler.
-func (r *run) decide(err error) (rep *report) {
-	if err == nil && !r.isOverwritten() && string(r.job.Data) == r.original {
-		rep = r.report(Outcome{Action: ActionComplete})
-		rep.result = r.job.result
-		return rep
+func (r *run) decide(err error) *report {
+	if err != nil || r.isOverwritten() || string(r.job.Data) != r.original {
+		return r.decideGuarded(err)
 	}
+	rep := r.report(Outcome{Action: ActionComplete})
+	rep.result = r.job.result
+	return rep
+}
+
+func (r *run) decideGuarded(err error) (rep *report) {
 	if problem := guard.Call(func() { rep = r.reportOf(err) }); problem != nil {
 		return r.undecided(problem)
 	}

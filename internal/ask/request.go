@@ -99,7 +99,7 @@ func (a *Asker) Depart(relayed bool) []any {
 func (a *Asker) forgetWoken() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.woken = nil
+	a.woken = a.woken[:0]
 }
 
 // random returns the cursor of an order in which chance has a part.

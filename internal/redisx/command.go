@@ -20,18 +20,18 @@ func (once) NoRetry() bool { return true }
 
 // A Cmd is a command that knows whether it may be sent again.
 type Cmd struct {
-	*redis.Cmd
+	redis.Cmd
 	once bool
 }
 
 // NewCmd returns a command that go-redis may send again if the connection breaks.
 func NewCmd(ctx context.Context, args ...any) *Cmd {
-	return &Cmd{Cmd: redis.NewCmd(ctx, args...)}
+	return &Cmd{Cmd: *redis.NewCmd(ctx, args...)}
 }
 
 // NewOnceCmd returns a command that go-redis sends only once.
 func NewOnceCmd(ctx context.Context, args ...any) *Cmd {
-	return &Cmd{Cmd: redis.NewCmd(ctx, args...), once: true}
+	return &Cmd{Cmd: *redis.NewCmd(ctx, args...), once: true}
 }
 
 // NoRetry reports whether go-redis must not send the command again.

@@ -26,7 +26,7 @@ func TestAMasterThatVanishesIsLookedForElsewhere(t *testing.T) {
 		"in a pipeline": func(ctx context.Context, r *script.Runner) error {
 			p := r.Pipeline()
 			p.Add("push", "list", "a")
-			_, errs := p.Exec(ctx)
+			_, errs := exec(ctx, p)
 			return errs[0]
 		},
 		"replicated": func(ctx context.Context, r *script.Runner) error {

@@ -13,7 +13,8 @@ import (
 // from one goroutine.
 type Pipeline struct {
 	runner *Runner
-	calls  []*call
+	calls  []call
+	room   [2]call // for the usual calls
 }
 
 // A call is a command of a pipeline.
@@ -21,86 +22,112 @@ type call struct {
 	command string
 	args    []any
 	cmd     *redisx.Cmd
+	sent    bool // to a server that may know the script
 }
 
 // Pipeline returns an empty pipeline.
-func (r *Runner) Pipeline() *Pipeline { return &Pipeline{runner: r} }
+func (r *Runner) Pipeline() *Pipeline {
+	p := &Pipeline{runner: r}
+	p.calls = p.room[:0]
+	return p
+}
 
 // Add queues a command.
 func (p *Pipeline) Add(name string, args ...any) {
-	p.calls = append(p.calls, &call{command: name, args: args})
+	p.calls = append(p.calls, call{command: name, args: args})
 }
 
-// Commands returns the names of the commands that were added.
-func (p *Pipeline) Commands() []string {
-	names := make([]string, len(p.calls))
-	for i, c := range p.calls {
-		names[i] = c.command
+// Len returns the number of commands that were added.
+func (p *Pipeline) Len() int { return len(p.calls) }
+
+// Call returns the name and the arguments of a command that was added.
+func (p *Pipeline) Call(i int) (name string, args []any) {
+	return p.calls[i].command, p.calls[i].args
+}
+
+// Reply returns the reply to a command, or its error, after Exec.
+func (p *Pipeline) Reply(i int) (any, error) {
+	cmd := p.calls[i].cmd
+	if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
 	}
-	return names
+	return cmd.Val(), nil
 }
 
-// Args returns the arguments of a command that was added.
-func (p *Pipeline) Args(i int) []any { return p.calls[i].args }
+// AnyRan reports whether a command has a reply, after Exec.
+func (p *Pipeline) AnyRan() bool {
+	for i := range p.calls {
+		if _, err := p.Reply(i); err == nil {
+			return true
+		}
+	}
+	return false
+}
 
-// Exec sends the commands and returns the reply or error of each. Commands that a server answered
-// with NOSCRIPT are sent again, the first one with the script's text.
-func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
+// Exec sends the commands. Commands that a server answered with NOSCRIPT are sent again, the first
+// one with the script's text.
+func (p *Pipeline) Exec(ctx context.Context) {
 	seen := p.runner.loader.seen()
-	p.send(ctx, p.calls, false)
-	for unknown := p.unknown(); len(unknown) > 0; unknown = p.unknown() {
+	p.send(ctx, false)
+	for p.isUnknown() {
 		loaded, err := p.runner.loader.lead(ctx, seen)
 		if err != nil {
 			break
 		}
 		seen = p.runner.loader.seen()
-		p.send(ctx, unknown, loaded != nil)
+		p.send(ctx, loaded != nil)
 		if loaded != nil {
 			loaded()
 			break
 		}
 	}
-	replies := make([]any, len(p.calls))
-	failures := make([]error, len(p.calls))
-	for i, c := range p.calls {
-		if err := c.cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			failures[i] = err
+	for i := range p.calls {
+		if _, err := p.Reply(i); err != nil {
 			p.runner.doubt(ctx, err)
-		} else {
-			replies[i] = c.cmd.Val()
 		}
 	}
-	return replies, failures
 }
 
-// unknown returns the commands for which a server did not have the script.
-func (p *Pipeline) unknown() []*call {
-	var unknown []*call
-	for _, c := range p.calls {
-		if isUnknown(c.cmd.Err()) {
-			unknown = append(unknown, c)
+// isUnknown reports whether a server did not have the script, and marks the commands to be sent
+// again.
+func (p *Pipeline) isUnknown() bool {
+	found := false
+	for i := range p.calls {
+		c := &p.calls[i]
+		c.sent = !isUnknown(c.cmd.Err())
+		found = found || !c.sent
+	}
+	return found
+}
+
+// send sends the commands that are not sent yet, the first one with the text of the script if it
+// must be loaded.
+func (p *Pipeline) send(ctx context.Context, load bool) {
+	var pipe redis.Pipeliner
+	if len(p.calls) > 1 {
+		pipe = p.runner.rdb.Pipeline()
+	}
+	for i := range p.calls {
+		c := &p.calls[i]
+		if c.sent {
+			continue
 		}
-	}
-	return unknown
-}
-
-// send sends some of the commands, the first one with the text of the script if it must be loaded.
-func (p *Pipeline) send(ctx context.Context, calls []*call, load bool) {
-	for i, c := range calls {
-		repeatable := p.runner.script.Facts(c.command).Repeatable
-		c.cmd = p.runner.newCmd(ctx, c.command, load && i == 0, repeatable, c.args)
-	}
-	if len(calls) == 1 {
-		_ = p.runner.rdb.Process(ctx, calls[0].cmd) // which keeps the error
-		return
-	}
-	pipe := p.runner.rdb.Pipeline()
-	for _, c := range calls {
+		facts := p.runner.script.Facts(c.command)
+		c.cmd = p.runner.newCmd(ctx, facts, load, facts.Repeatable, c.args)
+		if load = false; pipe == nil {
+			_ = p.runner.rdb.Process(ctx, c.cmd) // which keeps the error
+			return
+		}
 		_ = pipe.Process(ctx, c.cmd) // queued: the error comes with the reply
 	}
+	if pipe == nil {
+		return
+	}
 	_, err := pipe.Exec(ctx)
-	for _, c := range calls {
-		c.fail(err)
+	for i := range p.calls {
+		if c := &p.calls[i]; !c.sent {
+			c.fail(err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestAPipelineWhoseScriptTheServerDoesNotKnow(t *testing.T) {
 				pipeline.Add(line.command, line.args...)
 			}
 			commands := e.server.Commands(t, func() {
-				replies, errs := pipeline.Exec(t.Context())
+				replies, errs := exec(t.Context(), pipeline)
 				for i, line := range lines {
 					require.NoError(t, errs[i])
 					require.Equal(t, line.reply, replies[i], "the reply of call %d", i)
@@ -48,6 +49,16 @@ func TestAPipelineWhoseScriptTheServerDoesNotKnow(t *testing.T) {
 			require.Equal(t, int64(3), e.run("length", "q"))
 		})
 	}
+}
+
+// exec returns the replies to the commands of a pipeline, and their errors.
+func exec(ctx context.Context, p *script.Pipeline) ([]any, []error) {
+	p.Exec(ctx)
+	replies, errs := make([]any, p.Len()), make([]error, p.Len())
+	for i := range p.Len() {
+		replies[i], errs[i] = p.Reply(i)
+	}
+	return replies, errs
 }
 
 // count returns how often a list has an item.
@@ -68,7 +79,7 @@ func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
 	pipeline.Add("length", "q")
 	pipeline.Add("timeout", "unknown")
 	pipeline.Add("put", "w1", "q", "a", "K", "{}", "0")
-	replies, errs := pipeline.Exec(t.Context())
+	replies, errs := exec(t.Context(), pipeline)
 	require.Error(t, errs[0])
 	require.NoError(t, errs[1])
 	require.Equal(t, int64(0), replies[1])
@@ -76,7 +87,7 @@ func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
 	require.NoError(t, errs[3])
 	require.Equal(t, "a", replies[3])
 
-	replies, errs = e.Pipeline().Exec(t.Context())
+	replies, errs = exec(t.Context(), e.Pipeline())
 	require.Empty(t, replies)
 	require.Empty(t, errs)
 }
@@ -93,7 +104,7 @@ func TestAPipelineWhoseConnectionIsRefused(t *testing.T) {
 	p := script.NewRunner(qless, rdb, "ql:", nil).Pipeline()
 	p.Add("length", "q")
 	p.Add("length", "q")
-	replies, failures := p.Exec(t.Context())
+	replies, failures := exec(t.Context(), p)
 	require.Equal(t, []any{nil, nil}, replies)
 	for _, err := range failures {
 		require.ErrorContains(t, err, "WRONGPASS")
@@ -111,7 +122,7 @@ func TestPipelineWithAnUnrepeatableCommandIsSentOnce(t *testing.T) {
 	pipeline.Add("length", "q")
 	pipeline.Add("pop", "q", "w1", "1")
 	proxy.CutBeforeReply(sent("pop"))
-	_, errs := pipeline.Exec(t.Context())
+	_, errs := exec(t.Context(), pipeline)
 	for _, err := range errs {
 		require.Error(t, err)
 	}

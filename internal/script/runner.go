@@ -52,7 +52,7 @@ func NewRunner(
 
 // newCmd returns the call of a command, by the script's digest or with its whole text.
 func (r *Runner) newCmd(
-	ctx context.Context, command string, whole, repeatable bool, args []any,
+	ctx context.Context, facts Facts, whole, repeatable bool, args []any,
 ) *redisx.Cmd {
 	now := ""
 	if r.clock != nil {
@@ -65,7 +65,7 @@ func (r *Runner) newCmd(
 		line = append(line, "evalsha", r.sha)
 	}
 	line = append(line, r.keys...)
-	line = append(line, command, now)
+	line = append(line, facts.name, now)
 	line = append(line, args...)
 	if repeatable {
 		return redisx.NewCmd(ctx, line...)
@@ -121,9 +121,10 @@ func (r *Runner) runBy(ctx context.Context, by way, command string, args []any) 
 
 // runOnce runs a command. If the server does not have the script, runOnce sends its text.
 func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any) (any, error) {
+	facts := r.script.Facts(command)
 	for {
 		seen := r.loader.seen()
-		cmd := r.newCmd(ctx, command, false, by.client, args)
+		cmd := r.newCmd(ctx, facts, false, by.client, args)
 		err := by.send(ctx, cmd)
 		if isUnknown(err) {
 			loaded, failed := r.loader.lead(ctx, seen)
@@ -133,7 +134,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 			case loaded == nil:
 				continue // another goroutine has sent it
 			}
-			cmd = r.newCmd(ctx, command, true, by.client, args)
+			cmd = r.newCmd(ctx, facts, true, by.client, args)
 			err = by.send(ctx, cmd)
 			loaded()
 		}

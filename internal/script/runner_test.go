@@ -107,7 +107,7 @@ func callSomehow(ctx context.Context, runner *script.Runner, way int) error {
 	p := runner.Pipeline()
 	p.Add("echo")
 	p.Add("nothing")
-	_, failures := p.Exec(ctx)
+	_, failures := exec(ctx, p)
 	return errors.Join(failures...)
 }
 

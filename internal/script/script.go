@@ -21,6 +21,8 @@ type Facts struct {
 
 	// Replicated means that clients that wait for replicas wait for them after the command.
 	Replicated bool
+
+	name any // of the command, as an argument
 }
 
 // A Script is a text with all commands. It is safe for concurrent use.
@@ -33,7 +35,12 @@ type Script struct {
 // New returns a script with its commands.
 func New(text string, commands map[string]Facts) *Script {
 	sum := sha1.Sum([]byte(text))
-	return &Script{text: text, sha: hex.EncodeToString(sum[:]), commands: commands}
+	named := make(map[string]Facts, len(commands))
+	for name, facts := range commands {
+		facts.name = name
+		named[name] = facts
+	}
+	return &Script{text: text, sha: hex.EncodeToString(sum[:]), commands: named}
 }
 
 // Text returns the script.
