@@ -78,7 +78,7 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if err := c.checkSize(op, jid, what, data); err != nil {
 		return "", err
 	}
-	if c.codec == nil || !json.Valid([]byte(data)) {
+	if c.codec == nil || !wire.IsJSON([]byte(data)) {
 		return data, nil
 	}
 	encoded, key, err := safeEncode(c.codec, klass, []byte(data))
@@ -129,7 +129,7 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 			continue
 		}
 		data, err := safeDecode(codec, key, e.Bytes)
-		if err == nil && !json.Valid(data) {
+		if err == nil && !wire.IsJSON(data) {
 			err = fmt.Errorf("%q returned what is not JSON", name)
 		}
 		if err != nil {

@@ -40,7 +40,7 @@ const (
 const limits = `
 package                                       lines files  file  func cycle exported
 .                                             11450    38   698    44    15      300
-bench                                          5250    31   310    60     3        0
+bench                                          5260    31   310    60     3        0
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/admin                       1200     7   339    40     2        1
 cmd/qless/internal/cli                          100     1    72    21     1        1
@@ -98,7 +98,7 @@ internal/jobopts                               1600     7   313    32     5     
 internal/keys                                   300     2   162    21     2       15
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
-internal/linger                                 100     1    80    17     1        7
+internal/linger                                 100     1    96    17     1        7
 internal/listeners                              200     5    58    15     1        6
 internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2410    10   467    64     7        9
@@ -115,7 +115,7 @@ internal/stacks                                 200     1   178    30     1     
 internal/terms                                  200     1   190    35     1       16
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
-internal/wire                                   700     5   330    25     1       38
+internal/wire                                   702     5   330    25     1       39
 lease                                           900     5   303    29     5        8
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   431    40     9       29

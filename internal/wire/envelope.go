@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 )
@@ -17,9 +18,28 @@ func OpenEnvelope(data string) *Envelope {
 	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
 	}
+	if e, ok := openOwn(data); ok {
+		return e
+	}
 	var e Envelope
 	if json.Unmarshal([]byte(data), &e) != nil || e.Codec == "" {
 		return nil
 	}
 	return &e
 }
+
+// openOwn opens an envelope as json.Marshal writes it, many times as fast as json.Unmarshal.
+func openOwn(data string) (*Envelope, bool) {
+	rest, begins := strings.CutPrefix(data, `{"x:codec":"`)
+	rest, ends := strings.CutSuffix(rest, `"}`)
+	codec, text, found := strings.Cut(rest, `","b":"`)
+	if !begins || !ends || !found || codec == "" || strings.ContainsFunc(codec, isSpecial) {
+		return nil, false
+	}
+	bytes, err := base64.StdEncoding.DecodeString(text)
+	whole := base64.StdEncoding.EncodedLen(len(bytes)) == len(text) // without line breaks
+	return &Envelope{codec, bytes}, err == nil && whole
+}
+
+// isSpecial reports whether a character may not stand for itself in JSON.
+func isSpecial(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }

@@ -242,6 +242,26 @@ func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 	}
 }
 
+// An envelope is read as encoding/json reads it, in the usual form and in any other.
+func TestEnvelopesAreReadAsJSON(t *testing.T) {
+	for _, text := range []string{
+		`{"x:codec":"zip:k","b":"aGVsbG8="}`, `{"b":"aGVsbG8=","x:codec":"zip:k"}`,
+		`{"x:codec":"zip:","b":""}`, `{"x:codec":"zip:","b":null}`, `{"x:codec":"zip:"}`,
+		` {"x:codec": "zip:k", "b": "aGVsbG8="} `, `{"x:codec":"zip:k","b":"aGVsbG8=","c":1}`,
+		`{"x:codec":"zip:\u006b","b":"aGVsbG8="}`, `{"x:codec":"zip:\"","b":"aGVsbG8="}`,
+		"{\"x:codec\":\"zip:\xff\",\"b\":\"aGVsbG8=\"}", "{\"x:codec\":\"zip:\n\",\"b\":\"aGVsbG8=\"}",
+		"{\"x:codec\":\"zip:k\",\"b\":\"aGVs\nbG8=\"}", `{"x:codec":"zip:k","b":"aGVs\nbG8="}`,
+		`{"x:codec":"zip:k","b":"aGVsbG8"}`, `{"x:codec":"zip:k","b":"aGVsbG8=","b":"aGk="}`,
+		`{"x:codec":"","b":"aGVsbG8="}`, `{"x:codec":5,"b":"aGVsbG8="}`, `"{\"x:codec\":\"zip:\"}"`,
+	} {
+		var read *wire.Envelope
+		if json.Unmarshal([]byte(text), &read) != nil || read.Codec == "" {
+			read = nil
+		}
+		require.Equal(t, read, wire.OpenEnvelope(text), text)
+	}
+}
+
 // FuzzCheckJSON compares CheckJSON with encoding/json.
 func FuzzCheckJSON(f *testing.F) {
 	for _, text := range []string{
@@ -254,6 +274,7 @@ func FuzzCheckJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		problem := wire.CheckJSON([]byte(text))
+		require.Equal(t, json.Valid([]byte(text)), wire.IsJSON([]byte(text)), "%q", text)
 		switch {
 		case !json.Valid([]byte(text)):
 			require.Contains(t, []string{wire.NotJSON, "has half of a surrogate pair"}, problem)
