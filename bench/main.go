@@ -101,6 +101,8 @@ func (b *bench) findPeers(ctx context.Context) error {
 			open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
 		peer{name: "qless-eager", layout: "qless", waits: true,
 			open: openQless(putSingly, runEagerly, qless.ClientConfig{})},
+		peer{name: "qless-sealed", layout: "qless",
+			open: openQless(putSingly, runWorkers, qless.ClientConfig{Codec: newSealer()})},
 		peer{name: "qless-bulk", layout: "qless",
 			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
 		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},

@@ -90,6 +90,7 @@ peers of job, pickup, rest and memory
   qless-unbatched  each job is put by its own script, and run by the Worker
   qless-worker     the same, but the puts of several goroutines share scripts, as by default
   qless-eager      the same, with workers that do not linger between calls
+  qless-sealed     the same as qless-worker, with a Codec that encrypts the data
   qless-bulk       jobs are put by PutMany, 100 per call, and run by the Worker
   qless-dropin     our script for clients in other languages, called like a classic one
   asynq            hibiken/asynq with its defaults; completed jobs are deleted
