@@ -411,11 +411,12 @@ type WorkerConfig struct {
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
 
-	// Linger is how long the worker waits between two calls to the server when jobs arrive in quick
-	// succession, so that a call covers several. Outcomes wait up to three times as long. The first
-	// job after an idle moment never waits, and neither does a backlog.
+	// Linger is how long the worker waits before it asks for jobs again, if at least two are likely
+	// to arrive in that time: with the default, at 4000 jobs per second. Outcomes alone wait up to six
+	// times as long, even at 400 jobs per second, and then go with the next request. The first job
+	// after an idle moment never waits, and neither does a backlog.
 	//
-	// Defaults to 1 ms. The value -1 means no waiting.
+	// Defaults to 500 µs. The value -1 means no waiting.
 	Linger time.Duration
 
 	// Logger is the worker's logger.

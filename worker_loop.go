@@ -113,7 +113,8 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	defer w.checkQuiet()
 	defer l.outbox.done()
 	l.linger.Began(time.Now())
-	defer func() { l.linger.Ended(time.Now(), l.backlog) }()
+	brought := 0
+	defer func() { l.linger.Ended(time.Now(), brought, l.backlog) }()
 	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
@@ -139,6 +140,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	case len(e.reports) > 0 || asks:
 		got, failed := l.send(ctx, e)
 		if got != nil {
+			brought = len(got.jobs)
 			l.begin(got)
 		} else if asks {
 			l.stranded = !w.named

@@ -7,22 +7,31 @@ import (
 	"time"
 )
 
-// Usual is the default pause between exchanges. Outcomes alone wait patience times as long, because
-// no job waits for them.
+// Usual is the default pause before an exchange that asks for jobs. Outcomes alone wait patience
+// times as long, because no job waits for them: at best, the next request takes them along.
 const (
-	Usual    = time.Millisecond
-	patience = 3
+	Usual    = 500 * time.Microsecond
+	patience = 6
 )
 
-// closely is the number of exchanges that must follow each other, each less than three pauses after
+// closely is the number of exchanges that must follow each other, each within the patience after
 // the one before, before there is a pause.
 const closely = 8
+
+// worthwhile is the number of jobs that must arrive during a pause, on average: with fewer, it
+// saves less than it delays.
+const worthwhile = 2
+
+// smoothing is the number of exchanges whose averages count.
+const smoothing = 16
 
 // A Rule is the state of the exchanges of one worker. Its zero value never pauses.
 type Rule struct {
 	pause  time.Duration
 	ended  time.Time // the last exchange
 	streak int       // exchanges that have followed each other closely
+	gap    float64   // the average time between their ends
+	jobs   float64   // the average number of jobs that each has brought
 }
 
 // New returns a rule with a pause. A pause of 0 or less means none.
@@ -30,15 +39,20 @@ func New(pause time.Duration) Rule { return Rule{pause: max(0, pause)} }
 
 // Began records the beginning of an exchange.
 func (r *Rule) Began(now time.Time) {
-	if now.Sub(r.ended) < 3*r.pause {
+	if now.Sub(r.ended) < patience*r.pause {
 		r.streak++
 	} else {
-		r.streak = 0
+		r.streak, r.gap, r.jobs = 0, 0, 0
 	}
 }
 
-// Ended records the end of an exchange. If it left a backlog, there is no reason to wait.
-func (r *Rule) Ended(now time.Time, backlog bool) {
+// Ended records the end of an exchange that has brought some jobs. If it left a backlog, there is
+// no reason to wait.
+func (r *Rule) Ended(now time.Time, jobs int, backlog bool) {
+	if r.streak > 0 {
+		r.gap += (float64(now.Sub(r.ended)) - r.gap) / smoothing
+		r.jobs += (float64(jobs) - r.jobs) / smoothing
+	}
 	r.ended = now
 	if backlog {
 		r.streak = 0
@@ -48,12 +62,14 @@ func (r *Rule) Ended(now time.Time, backlog bool) {
 // Wait returns how long to wait with the next exchange, which asks for jobs or only reports
 // outcomes.
 func (r *Rule) Wait(now time.Time, asks bool) time.Duration {
-	if r.streak < closely {
-		return 0
-	}
 	pause := r.pause
-	if !asks {
+	switch {
+	case r.streak < closely:
+		return 0
+	case !asks:
 		pause *= patience
+	case r.jobs*float64(r.pause) < worthwhile*r.gap:
+		return 0
 	}
 	return max(0, pause-now.Sub(r.ended))
 }

@@ -17,56 +17,78 @@ func newCourse(pause time.Duration) *course {
 	return &course{rule: New(pause), now: time.Unix(1_700_000_000, 0)}
 }
 
-// exchange makes exchanges, each some time after the one before, and returns how long the last one
-// waited.
-func (c *course) exchange(times int, after time.Duration, asks, full bool) (waited time.Duration) {
+// exchange makes an exchange some time after the one before. It brings some jobs, or only reports
+// outcomes if there are none. exchange returns how long it waited.
+func (c *course) exchange(after time.Duration, jobs int) time.Duration {
+	return c.exchanges(1, after, jobs, false)
+}
+
+// exchanges makes several, and returns how long the last one waited.
+func (c *course) exchanges(
+	times int, after time.Duration, jobs int, backlog bool,
+) (waited time.Duration) {
 	for range times {
 		c.now = c.now.Add(after)
-		waited = c.rule.Wait(c.now, asks)
+		waited = c.rule.Wait(c.now, jobs > 0)
 		c.now = c.now.Add(waited)
 		c.rule.Began(c.now)
 		c.now = c.now.Add(200 * time.Microsecond)
-		c.rule.Ended(c.now, full)
+		c.rule.Ended(c.now, jobs, backlog)
 	}
 	return waited
 }
 
+const soon = 100 * time.Microsecond
+
 func TestAPauseBeginsWhenExchangesFollowEachOther(t *testing.T) {
 	c := newCourse(Usual)
-	require.Zero(t, c.exchange(closely+1, 100*time.Microsecond, true, false), "the first ones")
-	require.Equal(t, 900*time.Microsecond, c.exchange(1, 100*time.Microsecond, true, false))
-	require.Equal(t, 900*time.Microsecond, c.exchange(100, 100*time.Microsecond, true, false))
-	require.Equal(t, 2900*time.Microsecond, c.exchange(1, 100*time.Microsecond, false, false),
-		"no job waits for outcomes")
+	require.Zero(t, c.exchanges(closely+1, soon, 10, false), "the first ones")
+	require.Equal(t, Usual-soon, c.exchange(soon, 10))
+	require.Equal(t, Usual-soon, c.exchanges(100, soon, 3, false))
+	require.Equal(t, patience*Usual-soon, c.exchange(soon, 0), "no job waits for outcomes")
+}
+
+// Two thousand jobs a second come one by one, and a pause would hardly cover two. Their outcomes
+// wait for the next request.
+func TestAJobDoesNotWaitForFewOthers(t *testing.T) {
+	c := newCourse(Usual)
+	for range 100 {
+		require.Zero(t, c.exchange(300*time.Microsecond, 1))
+	}
+	require.Equal(t, patience*Usual-soon, c.exchange(soon, 0))
+	c.exchanges(2*smoothing, soon, 8, false)
+	require.Positive(t, c.exchange(soon, 8), "now there are more")
+	c.exchanges(2*smoothing, 300*time.Microsecond, 1, false)
+	require.Zero(t, c.exchange(soon, 1), "now there are few again")
 }
 
 func TestTheFirstJobAfterAnIdleMomentDoesNotWait(t *testing.T) {
 	c := newCourse(Usual)
-	c.exchange(100, 0, true, false)
-	require.Zero(t, c.exchange(1, 3*time.Millisecond, true, false))
-	require.Zero(t, c.exchange(closely, 0, true, false), "nor do those after it")
-	require.Positive(t, c.exchange(1, 0, true, false))
+	c.exchanges(100, 0, 10, false)
+	require.Zero(t, c.exchange(patience*Usual, 10))
+	require.Zero(t, c.exchanges(closely, 0, 10, false), "nor do those after it")
+	require.Positive(t, c.exchange(0, 10))
 }
 
 func TestJobsTenMillisecondsApartNeverWait(t *testing.T) {
 	c := newCourse(Usual)
 	for range 100 {
-		require.Zero(t, c.exchange(1, 10*time.Millisecond, true, false))
-		require.Zero(t, c.exchange(1, 0, false, false), "nor do their outcomes")
+		require.Zero(t, c.exchange(10*time.Millisecond, 1))
+		require.Zero(t, c.exchange(0, 0), "nor do their outcomes")
 	}
 }
 
 func TestABacklogEndsThePause(t *testing.T) {
 	c := newCourse(Usual)
-	c.exchange(100, 0, true, false)
-	c.exchange(1, 0, true, true)
-	require.Zero(t, c.exchange(1, 0, true, true))
-	require.Zero(t, c.exchange(100, 0, true, true))
+	c.exchanges(100, 0, 10, false)
+	c.exchanges(1, 0, 10, true)
+	require.Zero(t, c.exchanges(100, 0, 10, true))
 }
 
 func TestThePauseCanBeLongerOrNone(t *testing.T) {
-	require.Equal(t, 5*time.Millisecond, newCourse(5*time.Millisecond).exchange(100, 0, true, false))
+	require.Equal(t, 5*time.Millisecond, newCourse(5*time.Millisecond).exchanges(100, 0, 3, false),
+		"with a longer one, fewer jobs are worth it")
 	for _, pause := range []time.Duration{0, -1} {
-		require.Zero(t, newCourse(pause).exchange(100, 0, true, false))
+		require.Zero(t, newCourse(pause).exchanges(100, 0, 10, false))
 	}
 }
