@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -324,89 +327,91 @@ func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
 	}
 }
 
-// calls are commands that succeed on a stage. The first character of an argument gives its kind: #
-// a number, % an integer, + a non-negative integer, @ an array of names, $ JSON, ~ a name that is
-// not empty.
+// calls are commands that succeed on a stage. Many arguments have the form SIGN NAME = VALUE. The
+// sign says what they are: # a number, % an integer, + a non-negative integer, @ an array of names,
+// $ JSON, ~ a text that is not empty, ! any text. Without them, the command is refused, unless a
+// question mark follows the name.
 var calls = []string{
-	"put|w1|~q|~new|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
-	"put|w1|~q|~running|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
-	"requeue|w1|~q|waiting|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
-	"put.many|w1||~q|~new|K|$[]|#0|+4|priority|#1|tags|@[\"a\"]|~q2|~other|K|$[]|#0|+2|depends|@[\"parent\"]",
-	"schedule|s|#1|+2|w1|~q|~new|K|$[]|#0|priority|#1",
-	"schedule.last|s",
-	"schedule.last|s|w1|~digest",
-	"schedule.register|~s|~digest|0 0 * * *|once|q|K||{}|[]",
-	"schedule.leave|w1|s",
-	"schedule.forget|s",
-	"schedules|s",
-	"schedules|+0|+25",
-	"recur|~q|~r|K|$[]|interval|#60|#0|priority|#1|tags|@[]|retries|#2|backlog|#3",
-	"recur.update|r|priority|#1|interval|#60|retries|#2|data|$[]|klass|K|queue|~q2|backlog|#3|tags|@[\"a\"]",
-	"complete|running|w1|q|$[]|next|q|delay|#1|depends|@[\"parent\"]",
-	"complete|running|w1|q|{}|result|$[]",
-	"fail|running|w1|g|m|$[]|$[]",
-	"heartbeat|running|w1|$[]",
-	"retry|running|q|w1|#1|g|m",
-	"retry|running|q|w1|#1|||here||$[]|$[]",
-	"result|running",
-	"await|running",
-	"progress|w1|~running||#1|#2|n",
-	"worker.register|~w1|#1|$[]",
-	"rates.add|~run|+1|#0",
-	"rates|#0|+1",
-	"queue.history|#0|~q",
-	"queues.record",
-	"put|w1|~q|~new|K|$[]|#0|batch|~batch",
-	"relations|waiting|dependents|~0",
-	"withdraw|running",
-	"end|running|complete|||+0|$[]",
-	"end|running|failed|~g|m|+2",
-	"forget|running",
-	"finish|w1|complete|running|q|[]|+6|next|q|delay|#1|depends|@[\"parent\"]",
-	"finish|w1|fail|running|q|[]|+4|group|g|message|m",
-	"finish|w1|complete|running|q|[]|+2|result|$[]",
-	"finish|w1|retry|running|q|[]|+6|delay|#1|group|g|message|m",
-	"finish|w1|release|running|q|[]|+2|delay|#1",
-	"finish|w1|release|running|q|[]|+4|delay|#1|place|+1",
-	"finish|w1|release|running|q|[]|+4|delay|#1|throttled|@[\"api\"]",
-	"limit.set|~api|+1|+1|#1",
-	"limit.hold|~api|#1",
-	"limit.delete|~api",
-	"limit.info|~api",
-	"queue.settings|q",
-	"overview|+0|+1|+1|~q",
-	"pop|q|w1|+1",
-	"peek|q|+1",
-	"reserve|w1|+1|#1|+4|order|round-robin|cursor|+0|~q",
-	"reserve|w1|+1|#1|+6|ahead|+1|owner|~w2|lock|#5|~q",
-	"priority|waiting|#1",
-	"unfail|q|g|+1",
-	"repair|unfail||failed|g|@[\"failed\"]|+1|+0|retries|+1|ttl|60",
-	"repair|unfail||jids||@[\"failed\"]|+1|+0|retries|+1",
-	"list|waiting|q|+0|+1|+9",
-	"find|waiting|q||+1|+0|+9|K|a|b|c|1|1",
-	"failures|g||+1",
-	"repair|cancel||failed|g|@[\"failed\"]|+1|+0",
-	"repair|cancel||waiting|q|@[\"waiting\"]|+1|+6|K|||||",
-	"repair|priority|#1|jids||@[\"waiting\"]|+1|+0",
-	"repair|tag|@[\"a\"]|jids||@[\"waiting\"]|+1|+0",
-	"repair|move|~q|jids||@[\"waiting\"]|+1|+0|worker|w1|delay|#0|priority|#1",
-	"reschedule|waiting|#1",
-	"log|waiting|m|$[]",
-	"depends|child|on|waiting",
-	"tag|get|a|%0|%1",
-	"tag|top|%0|%1",
-	"failed|g|%0|%1",
-	"jobs|waiting|q|%0|%1",
-	"jobs|scheduled|q|%0|%1",
-	"jobs|complete|0|%1",
-	"jobs|complete|q|%0|%1",
-	"popByJid|q|waiting|w1",
-	"subscription|q|add|a.b",
-	"tags|+0|+1",
-	"stats|q|#0",
-	"config.set|heartbeat|1",
-	"config.unset|heartbeat",
+	`put|w1|~Queue=q|~jid?=new|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
+	`put|w1|~Queue=q|~jid?=running|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
+	`requeue|w1|q|!jid=waiting|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
+	`put.many|w1||q|~jid?=new|K|$data?=[]|#delay?=0|+n=4|priority|#priority?=1|tags|@tags?=["a"]|q2|~jid?=other|K|$data?=[]|#delay?=0|+n=2|depends|@depends?=["parent"]`,
+	`schedule|!id=s|#due=1|+missed=2|w1|~Queue=q|~jid?=new|!klass=K|$data=[]|#delay=0|priority|#priority?=1`,
+	`schedule.last|!id=s`,
+	`schedule.last|!id=s|w1|~digest=digest`,
+	`schedule.register|~id=s|~digest=digest|!spec=0 0 * * *|!on_missed=once|!queue=q|!klass=K|!only=|!data={}|!pairs=[]`,
+	`schedule.leave|!worker=w1|s`,
+	`schedule.forget|!id=s`,
+	`schedules|!id=s`,
+	`schedules|+offset?=0|+limit?=25`,
+	`recur|~Queue=q|~jid=r|!klass=K|$data=[]|interval|#interval=60|#offset=0|priority|#priority?=1|tags|@tags?=[]|retries|#retries?=2|backlog|#backlog?=3`,
+	`recur.update|!Recurring=r|priority|#priority?=1|interval|#interval?=60|retries|#retries?=2|data|$data?=[]|klass|K|queue|~queue?=q2|backlog|#backlog?=3|tags|@tags?=["a"]`,
+	`complete|!Job=running|!worker=w1|!queue=q|$data=[]|next|q|delay|#delay?=1|priority|#priority?=1|retries|#retries?=2|tags|@tags?=[]|depends|@depends?=["parent"]`,
+	`complete|!Job=running|!worker=w1|!queue=q|$data={}|result|$result?=[]`,
+	`fail|!Job=running|!worker=w1|!group=g|!message=m|$data?=[]|$result?=[]`,
+	`heartbeat|!Job=running|!worker=w1|$data?=[]`,
+	`retry|!Job=running|!queue=q|!worker=w1|#delay?=1|g|m`,
+	`retry|!Job=running|!queue=q|!worker=w1|#delay?=1|||here||$data?=[]|$result?=[]`,
+	`result|!Job=running`,
+	`await|!Job=running`,
+	`progress|!worker=w1|~jid?=running||#done?=1|#total?=2|n`,
+	`worker.register|~worker=w1|#age=1|$json=[]`,
+	`rates.add|~run=run|+number=1|#age=0`,
+	`rates|#first=0|+minutes=1`,
+	`queue.history|#from=0|~queue?=q`,
+	`put|w1|~Queue=q|~jid?=new|!klass=K|$data=[]|#delay=0|batch|~batch?=batch`,
+	`relations|!Job=waiting|dependents|!cursor=0`,
+	`withdraw|!Job=running`,
+	`end|!Job=running|complete|||+tries=0|$result?=[]`,
+	`end|!Job=running|failed|~group?=g|m|+tries=2`,
+	`forget|!Job=running`,
+	`finish|!worker=w1|complete|running|q|[]|+n=12|next|q|delay|#delay?=1|priority|#priority?=1|retries|#retries?=2|tags|@tags?=[]|depends|@depends?=["parent"]`,
+	`finish|!worker=w1|fail|running|q|[]|+n=4|group|g|message|m`,
+	`finish|!worker=w1|complete|running|q|[]|+n=2|result|$result?=[]`,
+	`finish|!worker=w1|retry|running|q|[]|+n=6|delay|#delay?=1|group|g|message|m`,
+	`finish|!worker=w1|release|running|q|[]|+n=2|delay|#delay?=1`,
+	`finish|!worker=w1|release|running|q|[]|+n=4|delay|#delay?=1|place|+place?=1`,
+	`finish|!worker=w1|release|running|q|[]|+n=4|delay|#delay?=1|throttled|@throttled?=["api"]`,
+	`limit.set|!name=api|+concurrency=1|+rate=1|#per=1`,
+	`limit.hold|!name=api|#seconds=1`,
+	`limit.delete|!name=api`,
+	`limit.info|!name=api`,
+	`queue.settings|!Queue=q`,
+	`overview|+offset?=0|+count?=1|+more?=1|~queue?=q`,
+	`pop|!Queue=q|!worker=w1|+count=1`,
+	`peek|!Queue=q|+count=1`,
+	`reserve|!worker=w1|+count=1|#poll=1|+n=4|order|round-robin|cursor|+cursor?=0|~queue?=q`,
+	`reserve|!worker=w1|+count=1|#poll=1|+n=6|ahead|+ahead?=1|owner|~owner?=w2|lock|#lock?=5|~queue?=q`,
+	`priority|!Job=waiting|#priority=1`,
+	`unfail|!Queue=q|!group=g|+count?=1`,
+	`repair|!action=unfail|!value=|failed|g|@jids?=["failed"]|+limit=1|+n=0|retries|+retries?=1|ttl|60`,
+	`repair|!action=unfail|!value=|jids||@jids?=["failed"]|+limit=1|+n=0|retries|+retries?=1`,
+	`list|waiting|q|+offset=0|+count=1|+shown=9`,
+	`find|waiting|q|!cursor=|+count=1|+limit=0|+shown?=9|K|a|b|c|1|1`,
+	`failures|!group=g|!cursor=|+count=1`,
+	`repair|!action=cancel|!value=|failed|g|@jids?=["failed"]|+limit=1|+n=0`,
+	`repair|!action=cancel|!value=|waiting|q|@jids?=["waiting"]|+limit=1|+n=6|K|||||`,
+	`repair|!action=priority|#priority?=1|jids||@jids?=["waiting"]|+limit=1|+n=0`,
+	`repair|!action=tag|@tags?=["a"]|jids||@jids?=["waiting"]|+limit=1|+n=0`,
+	`repair|!action=move|!value=q|jids||@jids?=["waiting"]|+limit=1|+n=0|worker|w1|delay|#delay?=0|priority|#priority?=1`,
+	`reschedule|!Job=waiting|#seconds=1`,
+	`log|!jid=waiting|!message=m|$data?=[]`,
+	`depends|!Job=child|!command=on|waiting`,
+	`tag|get|!tag=a|%offset?=0|%count?=1`,
+	`tag|top|%offset?=0|%count?=1`,
+	`failed|g|%start?=0|%limit?=1`,
+	`jobs|!state=waiting|!queue=q|%offset?=0|%count?=1`,
+	`jobs|!state=scheduled|!queue=q|%offset?=0|%count?=1`,
+	`jobs|!state=complete|0|%count?=1`,
+	`jobs|!state=complete|q|%offset?=0|%count?=1`,
+	`release|!Job=running|!queue=q|!worker=w1|#delay=0|$data=[]`,
+	`depart|!worker=w|!claim=c`,
+	`popByJid|!Queue=q|!jid=waiting|!worker=w1`,
+	`subscription|!queue=q|!action=add|!topic=a.b`,
+	`tags|+offset=0|+count=1`,
+	`stats|!Queue=q|#date=0`,
+	`config.set|!option=heartbeat|!value=1`,
+	`config.unset|!option=heartbeat`,
 }
 
 // badBySign has invalid values for arguments of each kind.
@@ -419,26 +424,85 @@ var badBySign = map[byte][]string{
 	'~': {""},
 }
 
-// split returns a call's words without the signs, and the signs of its arguments.
-func split(call string) (words []string, signs []byte) {
-	for _, word := range strings.Split(call, "|") {
-		sign := byte(0)
-		if word != "" && strings.IndexByte("#%+@$~", word[0]) >= 0 {
-			sign, word = word[0], word[1:]
-		}
-		words, signs = append(words, word), append(signs, sign)
-	}
-	return words, signs
+// A parameter is an argument of a call.
+type parameter struct {
+	area     string // how errors begin
+	sign     byte   // 0 if the call says nothing about it
+	name     string
+	optional bool
+	value    string
 }
 
-// refused requires that both surfaces refuse a line, for a reason given by the scripts, and that it
-// leaves the keyspace as it was.
-func (e *env) refused(line string, before testkit.Keyspace) {
+var signed = regexp.MustCompile(`(?s)^([#%+@$~!])(\w+)(\??)=(.*)$`)
+
+// parametersOf returns a call's line as it succeeds, and its arguments.
+func parametersOf(call string) (line []string, all []parameter) {
+	words := strings.Split(call, "|")
+	line = words[:1]
+	for _, word := range words[1:] {
+		p := parameter{area: areaOf(words[0]), value: word}
+		if m := signed.FindStringSubmatch(word); m != nil {
+			p.sign, p.name, p.optional, p.value = m[1][0], m[2], m[3] != "", m[4]
+		}
+		line, all = append(line, p.value), append(all, p)
+	}
+	return line, all
+}
+
+// areaOf returns a pattern of how a command's errors about arguments begin.
+func areaOf(command string) string {
+	first, _, _ := strings.Cut(command, ".")
+	switch {
+	case first == "config":
+		return command
+	case command == "popByJid", first == "limit", command == "recur.update":
+		command = strings.TrimSuffix(first, "ByJid")
+	case command == "requeue", first == "put":
+		return "Put"
+	case command == "schedule", command == "repair":
+		return "(?:" + strings.ToUpper(command[:1]) + command[1:] + "|Put)"
+	}
+	return strings.ToUpper(command[:1]) + command[1:]
+}
+
+// complaint returns a pattern of the error about a bad value.
+func (p parameter) complaint(bad string) string {
+	missing, about := "missing", p.area+`\(\): Arg "`+p.name+`" `
+	if p.name[0] <= 'Z' {
+		about, missing = p.name+`\(\): `, map[bool]string{true: "no queue name provided", false: "no jid provided"}[p.name == "Queue"]
+	}
+	n, err := strconv.ParseFloat(bad, 64)
+	told := regexp.QuoteMeta(strings.ReplaceAll(bad, "\x00", " "))
+	switch {
+	case p.sign == '~' || p.sign == '!':
+		return about + missing
+	case (p.sign == '$' || p.sign == '@') && !json.Valid([]byte(bad)):
+		return about + "missing or not JSON: " + told
+	case p.sign == '@' && bad[0] == '[':
+		return about + "is not a JSON array of strings"
+	case p.sign == '@':
+		return about + `is not a JSON array(?: script|$)`
+	case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+		return about + "(?:missing or |is )?not a number: " + told
+	case bad == "-1":
+		return about + "is negative: -1"
+	}
+	return about + "is not a whole number: " + told
+}
+
+// refused requires that both surfaces refuse a line because of an argument, and that it leaves the
+// keyspace as it was.
+func (e *env) refused(line []string, p parameter, bad string, before testkit.Keyspace) {
 	e.T.Helper()
-	command, args := arguments(line)
+	command, args := arguments(strings.Join(line, "|"))
 	_, err := e.Run(e.T.Context(), command, "", args...)
-	require.ErrorIs(e.T, err, qless.ErrInvalid, "%q", line)
-	require.ErrorContains(e.T, e.dropIn(line), "(): ", "%q", line)
+	_, message, _ := strings.Cut(p.complaint(bad), `\(\): `)
+	require.Regexp(e.T, "^"+message, requireCode(e.T, qless.ErrInvalid, err).Message, "%q", line)
+	message = p.complaint(bad)
+	if command == "put" {
+		message = `\(\): ` // it also takes puts without a worker
+	}
+	require.Regexp(e.T, message, e.dropIn(strings.Join(line, "|")), "%q", line)
 	require.Equal(e.T, before, e.Dump(), "%q", line)
 }
 
@@ -446,12 +510,12 @@ func TestBadArgumentsOfScriptsChangeNothing(t *testing.T) {
 	e := stage(t)
 	before := e.Dump()
 	for _, call := range calls {
-		words, signs := split(call)
-		for i, sign := range signs {
-			for _, bad := range badBySign[sign] {
-				line := append([]string(nil), words...)
-				line[i] = bad
-				e.refused(strings.Join(line, "|"), before)
+		line, all := parametersOf(call)
+		for i, p := range all {
+			for _, bad := range badBySign[p.sign] {
+				changed := slices.Clone(line)
+				changed[i+1] = bad
+				e.refused(changed, p, bad, before)
 			}
 		}
 	}
@@ -460,12 +524,12 @@ func TestBadArgumentsOfScriptsChangeNothing(t *testing.T) {
 func TestTheCallsSucceedAsTheyAre(t *testing.T) {
 	e := newEnv(t)
 	for _, call := range calls {
-		words, _ := split(call)
+		line, _ := parametersOf(call)
 		e.stage()
-		command, args := arguments(strings.Join(words, "|"))
+		command, args := arguments(strings.Join(line, "|"))
 		require.NoError(t, errOf(e.Run(t.Context(), command, "", args...)), call)
 		e.stage()
-		require.NoError(t, e.dropIn(strings.Join(words, "|")), call)
+		require.NoError(t, e.dropIn(strings.Join(line, "|")), call)
 	}
 }
 
@@ -473,16 +537,19 @@ func TestTheCallsSucceedAsTheyAre(t *testing.T) {
 func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 	e := newEnv(t)
 	for _, call := range calls {
-		words, _ := split(call)
+		line, all := parametersOf(call)
 		e.stage()
 		before := e.Dump()
-		for length := 1; length < len(words); length++ {
-			line := strings.Join(words[:length], "|")
-			command, args := arguments(line)
+		for i, p := range all {
+			if p.sign != 0 && !p.optional {
+				e.refused(line[:i+1], p, "nil", before)
+				continue
+			}
+			command, args := arguments(strings.Join(line[:i+1], "|"))
 			_, err := e.Run(t.Context(), command, "", args...)
 			if err != nil {
-				require.NotErrorIs(t, err, qless.ErrServer, line)
-				require.Equal(t, before, e.Dump(), line)
+				require.NotErrorIs(t, err, qless.ErrServer, line[:i+1])
+				require.Equal(t, before, e.Dump(), line[:i+1])
 			} else {
 				e.stage()
 				before = e.Dump()
@@ -509,12 +576,9 @@ func (e *env) drain(queue string) {
 func TestABadNowChangesNothing(t *testing.T) {
 	e := stage(t)
 	for _, call := range calls {
-		words, _ := split(call)
+		line, _ := parametersOf(call)
 		for _, now := range []string{"x", "nan", "inf", "1e400", "{}"} {
-			args := []any{words[0], now}
-			for _, word := range words[1:] {
-				args = append(args, word)
-			}
+			args := slices.Insert(anys(line), 1, any(now))
 			e.Unchanged(func() {
 				_, err := scripts.RunDropIn(t.Context(), e.Redis, args...)
 				require.ErrorContains(t, err, `Arg "now" missing or not a number`, call)
