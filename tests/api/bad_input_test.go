@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -17,6 +16,8 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -24,84 +25,56 @@ import (
 // badNames are invalid as names of anything.
 var badNames = []string{"", "\xff", "a\xc3(", "\xed\xa0\x80"}
 
-// A usage is a call that is given a name.
-type usage func(ctx context.Context, name string) error
-
 // usages returns every call that is given a name. It has a job of each kind to use.
-func usages(e *env, job *qless.Job) map[string]usage {
-	update := e.updates("r")
-	q := e.Queue("q")
-	return map[string]usage{
-		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
-		"Config.Get":   func(ctx context.Context, s string) error { return errOf(e.Config().Get(ctx, s)) },
-		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
-		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
-		"Deregister":   func(ctx context.Context, s string) error { return e.inspect().ForgetWorkers(ctx, "w1", s) },
-		"Failed": func(ctx context.Context, s string) error {
-			return errOf(e.inspect().Failed(s).JIDs(ctx, inspect.Range{}))
-		},
-		"Job":          func(ctx context.Context, s string) error { return errOf(e.Job(ctx, s)) },
-		"Jobs":         func(ctx context.Context, s string) error { return errOf(e.Jobs(ctx, "waiting", s)) },
-		"RecurringJob": func(ctx context.Context, s string) error { return errOf(e.RecurringJob(ctx, s)) },
-		"Tagged": func(ctx context.Context, s string) error {
-			return errOf(e.inspect().Tagged(s).JIDs(ctx, inspect.Range{}))
-		},
-		"Worker":       func(ctx context.Context, s string) error { _, err := repairs.HeldBy(ctx, e.Client, s); return err },
-		"Job.Depend":   func(ctx context.Context, s string) error { return job.Depend(ctx, "waiting", s) },
-		"Job.Fail":     func(ctx context.Context, s string) error { return job.Fail(ctx, s, "m") },
-		"Job.Log":      func(ctx context.Context, s string) error { return job.Log(ctx, s, nil) },
-		"Job.Move":     func(ctx context.Context, s string) error { return job.Move(ctx, s) },
-		"Job.Tag":      func(ctx context.Context, s string) error { return job.Tag(ctx, "a", s) },
-		"Job.Undepend": func(ctx context.Context, s string) error { return job.Undepend(ctx, "waiting", s) },
-		"Job.Untag":    func(ctx context.Context, s string) error { return job.Untag(ctx, "a", s) },
-		"Put klass":    func(ctx context.Context, s string) error { return errOf(q.Put(ctx, s, nil)) },
-		"Put tag": func(ctx context.Context, s string) error {
-			return errOf(q.Put(ctx, "K", nil, qless.Tags{"a", s}))
-		},
-		"Put depends": func(ctx context.Context, s string) error {
-			return errOf(q.Put(ctx, "K", nil, qless.DependsOn{s}))
-		},
-		"Recur klass": func(ctx context.Context, s string) error { _, err := q.Recur(ctx, s, nil, time.Hour); return err },
-		"Recur jid": func(ctx context.Context, s string) error {
-			return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.JID(s)))
-		},
-		"Recur tag": func(ctx context.Context, s string) error {
-			return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.Tags{s}))
-		},
-		"Recurring.Tags": func(ctx context.Context, s string) error {
-			return update(func(r *qless.RecurringJob) { r.Tags = []string{"b", s} })
-		},
-		"Recurring.Queue": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Queue = s }) },
-		"Recurring.Klass": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Klass = s }) },
-		"Client.Unfail": func(ctx context.Context, s string) error {
-			return errOf(repairs.Unfail(ctx, e.Client, s, 1))
-		},
-		"Job.Next":     func(ctx context.Context, s string) error { return job.Next(ctx, s) },
-		"Job.Next tag": func(ctx context.Context, s string) error { return job.Next(ctx, "q", qless.Tags{s}) },
-		"Unfail group": func(ctx context.Context, s string) error {
-			return errOf(repairs.Unfail(ctx, e.Client, s, 1))
-		},
-		"Queue.Put":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Put(ctx, "K", nil); return err },
-		"Queue.Pop":      func(ctx context.Context, s string) error { return errOf(e.Queue(s).Pop(ctx, 1)) },
-		"Queue.Peek":     func(ctx context.Context, s string) error { return errOf(e.Queue(s).Peek(ctx, 1)) },
-		"Queue.Counts":   func(ctx context.Context, s string) error { return errOf(e.Queue(s).Counts(ctx)) },
-		"Queue.Settings": func(ctx context.Context, s string) error { return errOf(e.Queue(s).Settings(ctx)) },
-		"Queue.Jobs": func(ctx context.Context, s string) error {
-			return errOf(e.inspect().Queue(s, inspect.Waiting).JIDs(ctx, inspect.Range{}))
-		},
-		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
-		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Resume(ctx) },
-		"Queue.Forget":  func(ctx context.Context, s string) error { return e.ForgetQueue(ctx, s) },
-		"Move into": func(ctx context.Context, s string) error {
-			return errOf(e.inspect().Failed("g").Move(ctx, s))
-		},
-		"Queue.Recur": func(ctx context.Context, s string) error {
-			return errOf(e.Queue(s).Recur(ctx, "K", nil, time.Hour))
-		},
-		"Recurring list": func(ctx context.Context, s string) error {
-			return errOf(e.inspect().Queue(s, inspect.Recurring).JIDs(ctx, inspect.Range{}))
-		},
-		"Queue.Stats": func(ctx context.Context, s string) error { return errOf(e.Queue(s).Stats(ctx, noon)) },
+func usages(e *env, job *qless.Job) map[string]func(name string) error {
+	ctx, update, q, in, all := e.T.Context(), e.updates("r"), e.Queue("q"), e.inspect(), inspect.Range{}
+	put := func(option qless.PutOption) error { return errOf(q.Put(ctx, "K", nil, option)) }
+	recur := func(option qless.RecurOption) error { return errOf(q.Recur(ctx, "K", nil, time.Hour, option)) }
+	return map[string]func(s string) error{
+		"Cancel":          func(s string) error { return e.Cancel(ctx, "waiting", s) },
+		"Config.Get":      func(s string) error { return errOf(e.Config().Get(ctx, s)) },
+		"Config.Set":      func(s string) error { return e.Config().Set(ctx, s, "1") },
+		"Config.Unset":    func(s string) error { return e.Config().Unset(ctx, s) },
+		"Deregister":      func(s string) error { return in.ForgetWorkers(ctx, "w1", s) },
+		"Failed":          func(s string) error { return errOf(in.Failed(s).JIDs(ctx, all)) },
+		"Job":             func(s string) error { return errOf(e.Job(ctx, s)) },
+		"Jobs":            func(s string) error { return errOf(e.Jobs(ctx, "waiting", s)) },
+		"RecurringJob":    func(s string) error { return errOf(e.RecurringJob(ctx, s)) },
+		"Tagged":          func(s string) error { return errOf(in.Tagged(s).JIDs(ctx, all)) },
+		"Worker":          func(s string) error { return errOf(repairs.HeldBy(ctx, e.Client, s)) },
+		"Job.Depend":      func(s string) error { return job.Depend(ctx, "waiting", s) },
+		"Job.Fail":        func(s string) error { return job.Fail(ctx, s, "m") },
+		"Job.Log":         func(s string) error { return job.Log(ctx, s, nil) },
+		"Job.Move":        func(s string) error { return job.Move(ctx, s) },
+		"Job.Next":        func(s string) error { return job.Next(ctx, s) },
+		"Job.Next tag":    func(s string) error { return job.Next(ctx, "q", qless.Tags{s}) },
+		"Job.Tag":         func(s string) error { return job.Tag(ctx, "a", s) },
+		"Job.Undepend":    func(s string) error { return job.Undepend(ctx, "waiting", s) },
+		"Job.Untag":       func(s string) error { return job.Untag(ctx, "a", s) },
+		"Put klass":       func(s string) error { return errOf(q.Put(ctx, s, nil)) },
+		"Put tag":         func(s string) error { return put(qless.Tags{"a", s}) },
+		"Put depends":     func(s string) error { return put(qless.DependsOn{s}) },
+		"Recur klass":     func(s string) error { return errOf(q.Recur(ctx, s, nil, time.Hour)) },
+		"Recur jid":       func(s string) error { return recur(qless.JID(s)) },
+		"Recur tag":       func(s string) error { return recur(qless.Tags{s}) },
+		"Recurring.Tags":  func(s string) error { return update(func(r *qless.RecurringJob) { r.Tags = []string{"b", s} }) },
+		"Recurring.Queue": func(s string) error { return update(func(r *qless.RecurringJob) { r.Queue = s }) },
+		"Recurring.Klass": func(s string) error { return update(func(r *qless.RecurringJob) { r.Klass = s }) },
+		"Client.Unfail":   func(s string) error { return errOf(repairs.Unfail(ctx, e.Client, s, 1)) },
+		"Queue.Put":       func(s string) error { return errOf(e.Queue(s).Put(ctx, "K", nil)) },
+		"Queue.Pop":       func(s string) error { return errOf(e.Queue(s).Pop(ctx, 1)) },
+		"Queue.Peek":      func(s string) error { return errOf(e.Queue(s).Peek(ctx, 1)) },
+		"Queue.Counts":    func(s string) error { return errOf(e.Queue(s).Counts(ctx)) },
+		"Queue.Settings":  func(s string) error { return errOf(e.Queue(s).Settings(ctx)) },
+		"Queue.Jobs":      func(s string) error { return errOf(in.Queue(s, inspect.Waiting).JIDs(ctx, all)) },
+		"Queue.Pause":     func(s string) error { return e.Queue(s).Pause(ctx) },
+		"Queue.Unpause":   func(s string) error { return e.Queue(s).Resume(ctx) },
+		"Queue.Forget":    func(s string) error { return e.ForgetQueue(ctx, s) },
+		"Queue.Recur":     func(s string) error { return errOf(e.Queue(s).Recur(ctx, "K", nil, time.Hour)) },
+		"Queue.Stats":     func(s string) error { return errOf(e.Queue(s).Stats(ctx, noon)) },
+		"Queue.Latency":   func(s string) error { return errOf(in.Latency(ctx, s)) },
+		"Move into":       func(s string) error { return errOf(in.Failed("g").Move(ctx, s)) },
+		"Recurring list":  func(s string) error { return errOf(in.Queue(s, inspect.Recurring).JIDs(ctx, all)) },
 	}
 }
 
@@ -109,10 +82,26 @@ func TestBadNamesAreRefusedEverywhere(t *testing.T) {
 	e := stage(t)
 	for what, use := range usages(e, e.Read("running")) {
 		for _, name := range badNames {
-			e.Unchanged(func() { requireCode(t, qless.ErrInvalid, use(t.Context(), name)) })
+			e.Unchanged(func() { require.ErrorIs(t, use(name), qless.ErrInvalid, what) })
 		}
-		_ = what
 	}
+}
+
+func TestBadJIDsAreRefusedByCallsThatEndOrWait(t *testing.T) {
+	e := stage(t)
+	ctx, sharded := t.Context(), e.sharded(shards.ByJID, 2)
+	e.Unchanged(func() {
+		for _, bad := range []string{"", "j-history", "\xff"} {
+			for _, err := range []error{
+				errOf(e.Result(ctx, bad)), errOf(e.Wait(ctx, bad)), errOf(e.WaitAll(ctx, "waiting", bad)),
+				errOf(sharded.Result(ctx, bad)), errOf(sharded.Wait(ctx, bad)), errOf(sharded.WaitAll(ctx, bad)),
+				errOf(repairs.End(ctx, e.Client, bad, repairs.Ending{})), repairs.Forget(ctx, e.Client, bad),
+				lease.New(e.Client).Withdraw(ctx, bad),
+			} {
+				requireCode(t, qless.ErrInvalid, err)
+			}
+		}
+	})
 }
 
 func TestNoNamesAtAllAreRefused(t *testing.T) {
@@ -137,14 +126,9 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		return errOf(q.Recur(ctx, "K", nil, every, options...))
 	}
 	page := func(p inspect.Range) error {
-		_, one := e.inspect().Queue(q.Name(), inspect.Waiting).JIDs(ctx, p)
-		_, two := e.inspect().Completed().JIDs(ctx, p)
-		_, three := e.inspect().Failed("g").JIDs(ctx, p)
-		_, four := e.inspect().Tagged("a").JIDs(ctx, p)
-		_, five := e.inspect().Tags(ctx, p)
-		_, six := e.inspect().Queue(q.Name(), inspect.Recurring).JIDs(ctx, p)
-		for _, err := range []error{two, three, four, five, six} {
-			require.Equal(t, one == nil, err == nil)
+		one := errOf(e.inspect().Tags(ctx, p))
+		for _, selection := range selections(e) {
+			require.Equal(t, one == nil, errOf(selection.JIDs(ctx, p)) == nil)
 		}
 		return one
 	}

@@ -170,7 +170,6 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
 			b := e.batch(qless.OnFailureRun)
-			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
 			require.Len(t, must(client.Batch(b.ID).Add(t.Context(), "q", specs(3)))(t), 3)
 			require.Equal(t, 2, seen(proxy, "put.many"))

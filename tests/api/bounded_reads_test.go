@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,44 +37,14 @@ func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 // scripts. The function may take longer than an observer may.
 func (e *env) between(run func()) (client *qless.Client, scripts *int) {
 	e.T.Helper()
-	once := &interruption{run: run}
-	rdb := e.Server.Client(e.T)
-	rdb.AddHook(once)
-	return e.NewClient(rdb, qless.ClientConfig{}), &once.scripts
-}
-
-// An interruption runs a function after the first script.
-type interruption struct {
-	run     func()
-	scripts int
-}
-
-func (i *interruption) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		i.count(cmd)
-		return err
-	}
-}
-
-func (i *interruption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			i.count(cmd)
+	scripts = new(int)
+	return e.hooked(hook{ignore, func(cmd redis.Cmder) {
+		if isScript(cmd) && cmd.Err() == nil {
+			if *scripts++; *scripts == 1 {
+				run()
+			}
 		}
-		return err
-	}
-}
-
-func (i *interruption) count(cmd redis.Cmder) {
-	if strings.HasPrefix(cmd.Name(), "eval") && cmd.Err() == nil {
-		if i.scripts++; i.scripts == 1 {
-			i.run()
-		}
-	}
+	}}), scripts
 }
 
 func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
@@ -224,47 +193,27 @@ func TestAPeekHasEachJobOnce(t *testing.T) {
 // replies.
 func (e *env) textOf(run func(client *qless.Client)) (text, data int) {
 	e.T.Helper()
-	spy := &replySpy{}
-	rdb := e.Server.Client(e.T)
-	rdb.AddHook(spy)
-	run(e.NewClient(rdb, qless.ClientConfig{}))
-	return spy.text, spy.data
-}
-
-// A replySpy measures replies.
-type replySpy struct{ text, data int }
-
-func (s *replySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *replySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if reply, ok := cmd.(*redis.Cmd); ok {
-			s.measure(reply.Val())
+	run(e.hooked(hook{ignore, func(cmd redis.Cmder) {
+		reply, ok := cmd.(*redis.Cmd)
+		if !ok {
+			return
 		}
-		return err
-	}
-}
-
-func (s *replySpy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *replySpy) measure(reply any) {
-	parts, ok := reply.([]any)
-	if !ok {
-		parts = []any{reply}
-	}
-	bytes := 0
-	for i, part := range parts {
-		text, _ := part.(string)
-		if i == 0 {
-			s.text = max(s.text, len(text))
-		} else {
-			bytes += len(text)
+		parts, ok := reply.Val().([]any)
+		if !ok {
+			parts = []any{reply.Val()}
 		}
-	}
-	s.data = max(s.data, bytes)
+		bytes := 0
+		for i, part := range parts {
+			json, _ := part.(string)
+			if i == 0 {
+				text = max(text, len(json))
+			} else {
+				bytes += len(json)
+			}
+		}
+		data = max(data, bytes)
+	}}))
+	return text, data
 }
 
 // The jobs have much to read: data that is just not large, long histories, or large data of lost or

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -16,27 +17,22 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // calls begins to call a job in the queue q, and returns when the job has been put.
 func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string, ended chan ending) {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
-	ended = make(chan ending, 1)
 	before := e.unfinished("q")
-	go func() {
-		result, err := e.Queue("q").Call(ctx, "K", nil, options...)
-		ended <- ending{result, err}
-	}()
-	require.Eventually(e.T, func() bool {
+	ended = begin(func() (qless.Result, error) { return e.Queue("q").Call(ctx, "K", nil, options...) })
+	testkit.Until(e.T, "the job is put", func() bool {
 		for _, found := range e.unfinished("q") {
 			if !slices.Contains(before, found) {
 				jid = found
 			}
 		}
 		return jid != "" || len(ended) > 0
-	}, patience, time.Millisecond)
+	})
 	return jid, ended
 }
 
@@ -51,6 +47,14 @@ func (e *env) unfinished(queue string) []string {
 		all = append(all, page.Items...)
 	}
 	return all
+}
+
+// popSoon pops the next job of a queue when there is one.
+func (e *env) popSoon(queue string) *qless.Job {
+	e.T.Helper()
+	var jobs []*qless.Job
+	testkit.Until(e.T, "a job", func() bool { jobs = e.Pops(queue, 1); return len(jobs) > 0 })
+	return jobs[0]
 }
 
 // withdrawn requires that an error reports whether a job was withdrawn because the call's context
@@ -75,15 +79,9 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	}})
 	defer client.Close()
 	for i := range 3 {
-		ended := make(chan error, 1)
-		go func() {
-			_, err := client.Queue("q").Call(t.Context(), "K", nil)
-			ended <- err
-		}()
-		var jobs []*qless.Job
-		require.Eventually(t, func() bool { jobs = e.Pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
-		require.NoError(t, jobs[0].Complete(t.Context()))
-		require.NoError(t, <-ended)
+		ended := begin(func() (qless.Result, error) { return client.Queue("q").Call(t.Context(), "K", nil) })
+		require.NoError(t, e.popSoon("q").Complete(t.Context()))
+		require.NoError(t, e.soon(ended).err)
 		mu.Lock()
 		require.Len(t, commands, i+1)
 		require.Equal(t, "put", commands[i])
@@ -158,20 +156,13 @@ func TestACallWhosePutIsNotAnswered(t *testing.T) {
 	e.Server.Suspend()
 	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // one second is for subscribing
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- errOf(e.Queue("q").Call(ctx, "K", nil)) }()
+	ended := begin(func() (qless.Result, error) { return e.Queue("q").Call(ctx, "K", nil) })
 	<-ctx.Done()
 	e.Server.Resume()
-	select {
-	case err := <-ended:
-		own := requireCode(t, qless.ErrUnavailable, err)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		t.Log(own.Message)
-		if own.Withdrawn {
-			require.Empty(t, e.unfinished("q"))
-		}
-	case <-time.After(patience):
-		require.FailNow(t, "the call continues")
+	err := e.soon(ended).err
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	if requireCode(t, qless.ErrUnavailable, err).Withdrawn {
+		require.Empty(t, e.unfinished("q"))
 	}
 }
 
@@ -180,23 +171,10 @@ func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 		defer e.Close()
 		call := func(end func(job *qless.Job) error) (int, error) {
 			t.Helper()
-			done := make(chan error, 1)
-			var value int
-			go func() {
-				var err error
-				value, err = qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil))
-				done <- err
-			}()
-			var jobs []*qless.Job
-			require.Eventually(t, func() bool { jobs = e.Pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
-			require.NoError(t, end(jobs[0]))
-			select {
-			case err := <-done:
-				return value, err
-			case <-time.After(patience):
-				require.FailNow(t, "the call continues")
-				return 0, nil
-			}
+			done := begin(func() (int, error) { return qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil)) })
+			require.NoError(t, end(e.popSoon("q")))
+			got := testkit.Soon(t, "the end of the call", done)
+			return got.value, got.err
 		}
 		with := func(result any) func(job *qless.Job) error {
 			return func(job *qless.Job) error {
@@ -262,7 +240,7 @@ func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
 		require.NoError(t, e.popWith(7).Complete(t.Context()))
 		got := e.soon(ended)
 		require.NoError(t, got.err)
-		require.Equal(t, "7", string(got.result.Data))
+		require.Equal(t, "7", string(got.value.Data))
 
 		e.Set("jobs-history", 0)
 		_, ended = e.calls(t.Context(), qless.JID("j"))
@@ -283,18 +261,28 @@ func TestACallEndsWhenTheClientIsClosed(t *testing.T) {
 func TestManyCallsAtOnce(t *testing.T) {
 	e := newEnv(t)
 	defer e.Close()
-	const n = 100
+	echoed(t, 100, e.Queue("q"))
+}
+
+// A callable is a queue, or one of shards.
+type callable interface {
+	Call(ctx context.Context, klass string, data any, options ...qless.PutOption) (qless.Result, error)
+	Pop(ctx context.Context, count int) ([]*qless.Job, error)
+}
+
+// echoed makes n calls at once, each of which gets its own data back.
+func echoed(t *testing.T, n int, queue callable) {
+	t.Helper()
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			value, err := qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", i))
-			if err != nil || value != i {
-				t.Error(i, value, err)
-			}
+			value, err := qless.ResultAs[int](queue.Call(t.Context(), "K", i))
+			assert.NoError(t, err)
+			assert.Equal(t, i, value)
 		})
 	}
 	for done := 0; done < n; {
-		for _, job := range e.Pops("q", 10) {
+		for _, job := range must(queue.Pop(t.Context(), 10))(t) {
 			require.NoError(t, job.SetResult(job.Data))
 			require.NoError(t, job.Complete(t.Context()))
 			done++
@@ -304,45 +292,21 @@ func TestManyCallsAtOnce(t *testing.T) {
 }
 
 func TestWithdrawingAJob(t *testing.T) {
-	for state, c := range map[string]struct {
-		bring func(t *testing.T, e *env)
-		err   error
-	}{
-		"waiting":   {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Tags{"t"}) }, nil},
-		"scheduled": {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) }, nil},
-		"depends":   {func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("x")}) }, nil},
-		"timed out": {func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
-		}, nil},
-		"running": {func(_ *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-		}, qless.ErrRunning},
-		"lost": {func(_ *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-			e.Clock.Advance(time.Hour)
-		}, qless.ErrRunning},
-		"complete": {func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			require.NoError(t, e.Pop("q").Complete(t.Context()))
-		}, qless.ErrFinished},
-		"failed": {func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		}, qless.ErrFinished},
-		"needed": {func(_ *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Put("q", qless.DependsOn{"j"})
-		}, qless.ErrHasDependents},
-		"unknown": {func(*testing.T, *env) {}, qless.ErrNotFound},
+	for state, refused := range map[qless.State]error{
+		qless.StateWaiting: nil, qless.StateScheduled: nil, qless.StateDepends: nil, qless.StateTimedOut: nil,
+		qless.StateRunning: qless.ErrRunning, lost: qless.ErrRunning, "needed": qless.ErrHasDependents,
+		qless.StateComplete: qless.ErrFinished, qless.StateFailed: qless.ErrFinished, "unknown": qless.ErrNotFound,
 	} {
-		runOnEach(t, state, func(t *testing.T, e *env) {
-			c.bring(t, e)
-			if c.err != nil {
+		runOnEach(t, string(state), func(t *testing.T, e *env) {
+			if put := bring[state]; put != nil {
+				put(e, qless.JID("j"), qless.Tags{"t"})
+			}
+			if state == "needed" {
+				e.Put("q", qless.DependsOn{e.Put("q", qless.JID("j"))})
+			}
+			if refused != nil {
 				e.Unchanged(func() {
-					require.Equal(t, "j", requireCode(t, c.err, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
+					require.Equal(t, "j", requireCode(t, refused, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
 				})
 				return
 			}
@@ -353,10 +317,6 @@ func TestWithdrawingAJob(t *testing.T) {
 				require.False(t, strings.Contains(key, "ql:j:j"), key)
 			}
 		})
-	}
-	e := newEnv(t)
-	for _, bad := range []string{"", "j-history", "\xff"} {
-		requireCode(t, qless.ErrInvalid, lease.New(e.Client).Withdraw(t.Context(), bad))
 	}
 }
 
@@ -373,14 +333,7 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 		all = append(all, jid)
 		requireCode(t, qless.ErrUnfinished, errOf(sharded.Result(ctx, jid)))
 	}
-	results := make(chan []qless.Result, 1)
-	go func() {
-		found, err := sharded.WaitAll(ctx, all...)
-		if err != nil {
-			t.Error(err)
-		}
-		results <- found
-	}()
+	waited := begin(func() ([]qless.Result, error) { return sharded.WaitAll(ctx, all...) })
 	for done := 0; done < len(all); {
 		for _, job := range must(queue.Pop(ctx, 5))(t) {
 			require.NoError(t, job.SetResult(job.JID))
@@ -388,7 +341,9 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 			done++
 		}
 	}
-	for i, result := range <-results {
+	results := testkit.Soon(t, "the results", waited)
+	require.NoError(t, results.err)
+	for i, result := range results.value {
 		require.Equal(t, `"`+all[i]+`"`, string(result.Data))
 		require.Equal(t, result.Data, must(sharded.Result(ctx, all[i]))(t).Data)
 		require.Equal(t, result.Data, must(sharded.Wait(ctx, all[i]))(t).Data)
@@ -396,11 +351,6 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Result(ctx, "unknown")))
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Wait(ctx, "unknown")))
 	requireCode(t, qless.ErrNotFound, errOf(sharded.WaitAll(ctx, all[0], "unknown")))
-	for _, bad := range []string{"", "j-history", "\xff"} {
-		requireCode(t, qless.ErrInvalid, errOf(sharded.Result(ctx, bad)))
-		requireCode(t, qless.ErrInvalid, errOf(sharded.Wait(ctx, bad)))
-		requireCode(t, qless.ErrInvalid, errOf(sharded.WaitAll(ctx, bad)))
-	}
 	require.Empty(t, must(sharded.WaitAll(ctx))(t))
 
 	jid := must(queue.Put(ctx, "K", nil))(t)
@@ -420,15 +370,13 @@ func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 		defer c.Close()
 	}
 	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
-	ended := make(chan error, 1)
-	go func() { ended <- errOf(sharded.Wait(t.Context(), jid)) }()
+	ended := begin(func() (qless.Result, error) { return sharded.Wait(t.Context(), jid) })
 	shard := sharded.Client("q", jid)
-	require.Eventually(t, func() bool {
-		stored := e.Redis.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val()
-		return strings.HasPrefix(stored, "w")
-	}, patience, time.Millisecond)
+	testkit.Until(t, "the server knows", func() bool {
+		return strings.HasPrefix(e.Redis.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val(), "w")
+	})
 	require.NoError(t, shard.Cancel(t.Context(), jid))
-	requireCode(t, qless.ErrCanceled, <-ended)
+	requireCode(t, qless.ErrCanceled, e.soon(ended).err)
 }
 
 func TestCallsInShards(t *testing.T) {
@@ -438,31 +386,14 @@ func TestCallsInShards(t *testing.T) {
 		defer c.Close()
 	}
 	queue := sharded.Queue("q")
-	var all sync.WaitGroup
-	for i := range 10 {
-		all.Go(func() {
-			value, err := qless.ResultAs[int](queue.Call(t.Context(), "K", i))
-			if err != nil || value != i {
-				t.Error(i, value, err)
-			}
-		})
-	}
-	for done := 0; done < 10; {
-		for _, job := range must(queue.Pop(t.Context(), 5))(t) {
-			require.NoError(t, job.SetResult(job.Data))
-			require.NoError(t, job.Complete(t.Context()))
-			done++
-		}
-	}
-	all.Wait()
+	echoed(t, 10, queue)
 
 	waiting := func() int { return must(queue.Counts(t.Context()))(t).Waiting }
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- errOf(queue.Call(ctx, "K", nil)) }()
+	ended := begin(func() (qless.Result, error) { return queue.Call(ctx, "K", nil) })
 	testkit.Until(t, "the job waits", func() bool { return waiting() == 1 })
 	cancel()
-	withdrawn(t, true, context.Canceled, testkit.Soon(t, "the end of the call", ended))
+	withdrawn(t, true, context.Canceled, e.soon(ended).err)
 	require.Zero(t, waiting())
 
 	parent, err := queue.Put(t.Context(), "K", nil, qless.JID("parent"))

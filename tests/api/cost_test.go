@@ -505,9 +505,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	data := map[string]int{"user": 1234}
 	q := client.Queue("q")
 	put := func(q *qless.Queue) {
-		if _, err := q.Put(t.Context(), "K", data); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errOf(q.Put(t.Context(), "K", data)))
 	}
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() { put(q) }), 25.0, "Put")
 
@@ -516,9 +514,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 		jobs[i] = qless.JobSpec{Klass: "K", Data: data}
 	}
 	perCall := testing.AllocsPerRun(20, func() {
-		if _, err := q.PutMany(t.Context(), jobs); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errOf(q.PutMany(t.Context(), jobs)))
 	})
 	assert.LessOrEqual(t, perCall, 15.0*float64(len(jobs)), "PutMany of %d jobs", len(jobs))
 
@@ -532,9 +528,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 			t.Error(len(jobs), err)
 			return
 		}
-		if err := errors.Join(taker.Complete(t.Context(), "taken", jobs[0].JID)...); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(taker.Complete(t.Context(), "taken", jobs[0].JID)...))
 	})
 	assert.LessOrEqual(t, perTake, 82.0, "a put, a Take and its completion")
 

@@ -64,27 +64,6 @@ func walk(t *testing.T, s inspect.Selection, between func(found inspect.Found)) 
 
 func still(inspect.Found) {}
 
-func TestFindGoesThroughAListInItsOrder(t *testing.T) {
-	for name := range selections(offlineEnv(t)) {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			want := listings(e)[name].fill(e)
-			e.Unchanged(func() {
-				all := selections(e)[name]
-				require.Equal(t, want, walk(t, all, still))
-				for _, limit := range []int{1, 7, length, 1000} {
-					require.Equal(t, want, walk(t, all.AtMost(limit), still), limit)
-				}
-				got := []string{}
-				for row, err := range all.Each(t.Context()) {
-					require.NoError(t, err)
-					got = append(got, row.JID)
-				}
-				require.Equal(t, want, got)
-			})
-		})
-	}
-}
-
 func TestWhatAFilterAsksFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for i, job := range []struct {

@@ -3,8 +3,11 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -111,6 +114,72 @@ func (e *env) end(jid string, how repairs.Ending) qless.State {
 	e.T.Helper()
 	return must(repairs.End(e.T.Context(), e.Client, jid, how))(e.T)
 }
+
+// together runs a function for each of the numbers below n at once.
+func together(n int, run func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { run(i) })
+	}
+	all.Wait()
+}
+
+// A returned is what a call has returned.
+type returned[T any] struct {
+	value T
+	err   error
+}
+
+// begin begins a call that waits for something.
+func begin[T any](call func() (T, error)) chan returned[T] {
+	done := make(chan returned[T], 1)
+	go func() {
+		value, err := call()
+		done <- returned[T]{value, err}
+	}()
+	return done
+}
+
+// A hook runs functions before and after each command of a connection.
+type hook struct{ before, after func(cmd redis.Cmder) }
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.before(cmd)
+		err := next(ctx, cmd)
+		h.after(cmd)
+		return err
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			h.before(cmd)
+		}
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			h.after(cmd)
+		}
+		return err
+	}
+}
+
+// ignore is for hooks that have nothing to do.
+func ignore(redis.Cmder) {}
+
+// hooked returns a client of the env's server, whose connection has a hook.
+func (e *env) hooked(h hook) *qless.Client {
+	e.T.Helper()
+	rdb := e.Server.Client(e.T)
+	rdb.AddHook(h)
+	return e.NewClient(rdb, qless.ClientConfig{})
+}
+
+// isScript reports whether a command runs a script.
+func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
 // onEach runs a test on a real server, and on miniredis, where the env has no server.
 func onEach(t *testing.T, test func(t *testing.T, e *env)) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -14,17 +13,10 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/tests/testbed"
 )
 
 // length is the number of items in each list of the test.
 const length = 30
-
-// A listing is a list with the items that fill creates, in order.
-type listing struct {
-	read func(ctx context.Context, r inspect.Range) (inspect.Page[string], error)
-	fill func(e *env) []string
-}
 
 // made calls do with each jid of a list, and returns the jids in order.
 func made(do func(jid string)) []string {
@@ -37,131 +29,112 @@ func made(do func(jid string)) []string {
 	return all
 }
 
-// listings returns all lists of the API in an env.
-func listings(e *env) map[string]listing {
-	ctx := e.T.Context()
-	of := func(list inspect.List) func(context.Context, inspect.Range) (inspect.Page[string], error) {
-		return func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-			return e.inspect().Queue("q", list).JIDs(ctx, r)
-		}
-	}
-	taken := func(do func(*qless.Job)) []string {
-		return made(func(jid string) {
-			e.Put("q", qless.JID(jid))
-			do(e.Pop("q"))
-		})
-	}
-	reversed := func(jids []string) []string {
-		slices.Reverse(jids)
+// fills put the items of each list, in order.
+var fills = map[string]func(e *env) []string{
+	"waiting": func(e *env) []string { return made(func(jid string) { e.Put("q", qless.JID(jid)) }) },
+	"running": func(e *env) []string { return e.taken(func(*qless.Job) { e.Clock.Advance(time.Second) }) },
+	"stalled": func(e *env) []string {
+		jids := e.taken(func(*qless.Job) {})
+		e.Clock.Advance(time.Hour)
 		return jids
-	}
-	return map[string]listing{
-		"waiting": {of(inspect.Waiting), func(e *env) []string {
-			return made(func(jid string) { e.Put("q", qless.JID(jid)) })
-		}},
-		"running": {of(inspect.Running), func(*env) []string {
-			return taken(func(*qless.Job) { e.Clock.Advance(time.Second) })
-		}},
-		"stalled": {of(inspect.Stalled), func(*env) []string {
-			jids := taken(func(*qless.Job) {})
-			e.Clock.Advance(time.Hour)
-			return jids
-		}},
-		"scheduled": {of(inspect.Scheduled), func(*env) []string {
-			return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Delay(time.Hour)) })
-		}},
-		"depends": {of(inspect.Depends), func(*env) []string {
-			e.Put("other", qless.JID("parent"))
-			return made(func(jid string) { e.Put("q", qless.JID(jid), qless.DependsOn{"parent"}) })
-		}},
-		"recurring": {of(inspect.Recurring), func(*env) []string {
-			return made(func(jid string) {
-				require.NoError(e.T, errOf(e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID(jid))))
-			})
-		}},
-		"completed": {e.inspect().Completed().JIDs, func(*env) []string {
-			return reversed(taken(func(job *qless.Job) { require.NoError(e.T, job.Complete(ctx)) }))
-		}},
-		"failed": {
-			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-				return e.inspect().Failed("g").JIDs(ctx, r)
-			},
-			func(*env) []string {
-				return reversed(taken(func(job *qless.Job) {
-					require.NoError(e.T, job.Fail(ctx, "g", "m"))
-				}))
-			},
-		},
-		"tagged": {
-			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-				return e.inspect().Tagged("t").JIDs(ctx, r)
-			},
-			func(*env) []string {
-				return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Tags{"t"}) })
-			},
-		},
-		"tags": {e.inspect().Tags, func(*env) []string {
-			return reversed(made(func(tag string) {
-				e.Put("q", qless.Tags{tag, "of one job: " + tag})
-				e.Put("q", qless.Tags{tag})
-			}))
-		}},
-		"tracked": {e.inspect().Tracked().JIDs, func(*env) []string {
-			return made(func(jid string) {
-				e.Put("q", qless.JID(jid))
-				require.NoError(e.T, e.Read(jid).Track(ctx))
-			})
-		}},
-	}
+	},
+	"scheduled": func(e *env) []string {
+		return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Delay(time.Hour)) })
+	},
+	"depends": func(e *env) []string {
+		e.Put("other", qless.JID("parent"))
+		return made(func(jid string) { e.Put("q", qless.JID(jid), qless.DependsOn{"parent"}) })
+	},
+	"recurring": func(e *env) []string {
+		return made(func(jid string) {
+			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID(jid))))
+		})
+	},
+	"completed": func(e *env) []string {
+		return lastFirst(e.taken(func(job *qless.Job) { require.NoError(e.T, job.Complete(e.T.Context())) }))
+	},
+	"failed": func(e *env) []string {
+		return lastFirst(e.taken(func(job *qless.Job) { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) }))
+	},
+	"tagged": func(e *env) []string {
+		return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Tags{"t"}) })
+	},
+	"tags": func(e *env) []string {
+		return lastFirst(made(func(tag string) {
+			e.Put("q", qless.Tags{tag, "of one job: " + tag})
+			e.Put("q", qless.Tags{tag})
+		}))
+	},
+	"tracked": func(e *env) []string {
+		return made(func(jid string) { require.NoError(e.T, e.Read(e.Put("q", qless.JID(jid))).Track(e.T.Context())) })
+	},
+}
+
+// taken puts and pops each job of a list, and does something with it.
+func (e *env) taken(do func(job *qless.Job)) []string {
+	return made(func(jid string) {
+		e.Put("q", qless.JID(jid))
+		do(e.Pop("q"))
+	})
+}
+
+func lastFirst(list []string) []string {
+	slices.Reverse(list)
+	return list
 }
 
 func TestAllListsHaveOneShape(t *testing.T) {
-	for name := range listings(offlineEnv(t)) {
-		runEnv(t, name, func(t *testing.T, e *env) {
-			list := listings(e)[name]
-			read := func(r inspect.Range) inspect.Page[string] {
+	for name, fill := range fills {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			ctx, read := t.Context(), e.inspect().Tags
+			all, isSelection := selections(e)[name]
+			if isSelection {
+				read = all.JIDs
+			}
+			// shows requires that a range has these items, also with summaries.
+			shows := func(r inspect.Range, want inspect.Page[string]) {
 				t.Helper()
-				return must(list.read(t.Context(), r))(t)
+				require.Equal(t, want, must(read(ctx, r))(t), "%+v", r)
+				if isSelection {
+					page := must(all.List(ctx, r))(t)
+					require.Equal(t, want, inspect.Page[string]{Items: jidsOf(page.Items), Total: page.Total}, "%+v", r)
+				}
 			}
-			require.Equal(t, inspect.Page[string]{Items: []string{}}, read(inspect.Range{}), "empty")
-			all := list.fill(e)
-			for _, c := range []struct {
-				r    inspect.Range
-				want []string
-			}{
-				{inspect.Range{}, all[:25]},
-				{inspect.Range{Limit: 1}, all[:1]},
-				{inspect.Range{Offset: 3, Limit: 2}, all[3:5]},
-				{inspect.Range{Offset: 25}, all[25:]},
-				{inspect.Range{Offset: length - 1, Limit: 10}, all[length-1:]},
-				{inspect.Range{Limit: -1}, all},
-				{inspect.Range{Limit: 100_000}, all},
-				{inspect.Range{Offset: 7, Limit: -1}, all[7:]},
-				{inspect.Range{Offset: length}, []string{}},
-				{inspect.Range{Offset: math.MaxInt32, Limit: -1}, []string{}},
-			} {
-				page := inspect.Page[string]{Items: c.want, Total: length}
-				require.Equal(t, page, read(c.r), "%+v", c.r)
-			}
-			for _, r := range []inspect.Range{
-				{Offset: -1}, {Offset: math.MaxInt32 + 1}, {Limit: -2}, {Limit: 100_001},
-			} {
-				requireCode(t, qless.ErrInvalid, errOf(list.read(t.Context(), r)))
-			}
+			shows(inspect.Range{}, inspect.Page[string]{Items: []string{}})
+			items := fill(e)
+			e.Unchanged(func() {
+				for _, c := range []struct {
+					r    inspect.Range
+					want []string
+				}{
+					{inspect.Range{}, items[:25]},
+					{inspect.Range{Limit: 1}, items[:1]},
+					{inspect.Range{Offset: 3, Limit: 2}, items[3:5]},
+					{inspect.Range{Offset: 25}, items[25:]},
+					{inspect.Range{Offset: length - 1, Limit: 10}, items[length-1:]},
+					{inspect.Range{Limit: -1}, items},
+					{inspect.Range{Limit: 100_000}, items},
+					{inspect.Range{Offset: 7, Limit: -1}, items[7:]},
+					{inspect.Range{Offset: length}, []string{}},
+					{inspect.Range{Offset: math.MaxInt32, Limit: -1}, []string{}},
+				} {
+					shows(c.r, inspect.Page[string]{Items: c.want, Total: length})
+				}
+				for _, r := range []inspect.Range{{Offset: -1}, {Offset: math.MaxInt32 + 1}, {Limit: -2}, {Limit: 100_001}} {
+					requireCode(t, qless.ErrInvalid, errOf(read(ctx, r)))
+					if isSelection {
+						requireCode(t, qless.ErrInvalid, errOf(all.List(ctx, r)))
+					}
+				}
+				if isSelection {
+					require.Equal(t, items, walk(t, all, still))
+					for _, limit := range []int{1, 7, length, 1000} {
+						require.Equal(t, items, walk(t, all.AtMost(limit), still), limit)
+					}
+					require.Equal(t, items, rowsOf(t, all))
+				}
+			})
 		})
-	}
-}
-
-// offlineEnv returns an env without a server.
-func offlineEnv(t *testing.T) *env {
-	return &env{&testbed.Env{T: t, Client: offline(t)}}
-}
-
-func TestListsThatAQueueDoesNotHave(t *testing.T) {
-	e := newEnv(t)
-	for _, list := range []inspect.List{"complete", "failed", "recur", "", "nonsense"} {
-		_, err := e.inspect().Queue("q", list).JIDs(t.Context(), inspect.Range{})
-		requireCode(t, qless.ErrInvalid, err)
 	}
 }
 
@@ -246,54 +219,6 @@ func rounded(s inspect.Row) inspect.Row {
 		s.Failure.When = s.Failure.When.UTC()
 	}
 	return s
-}
-
-// summaryLists returns the lists of summaries by the names of the lists of jids.
-func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error) {
-	all := map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error){
-		"completed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return e.inspect().Completed().List(ctx, r)
-		},
-		"failed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return e.inspect().Failed("g").List(ctx, r)
-		},
-		"tagged": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return e.inspect().Tagged("t").List(ctx, r)
-		},
-		"tracked": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return e.inspect().Tracked().List(ctx, r)
-		},
-	}
-	for _, list := range []inspect.List{
-		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled,
-		inspect.Depends, inspect.Recurring,
-	} {
-		all[string(list)] = func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return e.inspect().Queue("q", list).List(ctx, r)
-		}
-	}
-	return all
-}
-
-func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
-	for name := range summaryLists(nil) {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			listings(e)[name].fill(e)
-			e.Unchanged(func() {
-				for _, r := range []inspect.Range{
-					{}, {Limit: 1}, {Offset: 3, Limit: 2}, {Offset: 25}, {Limit: -1}, {Offset: length},
-					{Offset: math.MaxInt32, Limit: -1},
-				} {
-					want := must(listings(e)[name].read(t.Context(), r))(t)
-					got := must(summaryLists(e)[name](t.Context(), r))(t)
-					require.Equal(t, want, inspect.Page[string]{Items: jidsOf(got.Items), Total: got.Total}, "%+v", r)
-				}
-			})
-			for _, r := range []inspect.Range{{Offset: -1}, {Limit: -2}, {Limit: 100_001}} {
-				requireCode(t, qless.ErrInvalid, errOf(summaryLists(e)[name](t.Context(), r)))
-			}
-		})
-	}
 }
 
 func TestWhatAListShowsOfAJob(t *testing.T) {
@@ -438,6 +363,7 @@ func TestListsThatThereAreNot(t *testing.T) {
 	ctx, r := t.Context(), inspect.Range{}
 	for _, list := range []inspect.List{"complete", "failed", "tagged", "tracked", "recur", "", "nonsense"} {
 		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).List(ctx, r)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).JIDs(ctx, r)))
 		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).Find(ctx, "")))
 	}
 	in := e.inspect()

@@ -197,13 +197,9 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	var w putWitness
 	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID(strconv.Itoa(i)))))
-		})
-	}
-	all.Wait()
+	together(20, func(i int) {
+		assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID(strconv.Itoa(i)))))
+	})
 	require.Len(t, w.take(), 20)
 	spans := map[string]bool{}
 	for i := range 20 {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/shards"
-	"github.com/qless/qless-go/tests/scripts"
 )
 
 func TestManyJobsKeepTheirOrder(t *testing.T) {
@@ -48,7 +47,6 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 
 func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
-	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i] = spec(qless.JID(fmt.Sprint(i)))
@@ -62,18 +60,13 @@ func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 
 func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 	e := newEnv(t)
-	client := e.Client
-	var all sync.WaitGroup
-	for i := range 200 {
-		all.Go(func() {
-			queue, jid := fmt.Sprint("q", i%3), fmt.Sprint(i)
-			got, err := client.Queue(queue).Put(t.Context(), "K", i, qless.JID(jid))
-			if err != nil || got != jid {
-				t.Errorf("put of %s: %s, %v", jid, got, err)
-			}
-		})
-	}
-	all.Wait()
+	together(200, func(i int) {
+		queue, jid := fmt.Sprint("q", i%3), fmt.Sprint(i)
+		got, err := e.Queue(queue).Put(t.Context(), "K", i, qless.JID(jid))
+		if err != nil || got != jid {
+			t.Errorf("put of %s: %s, %v", jid, got, err)
+		}
+	})
 	for i := range 200 {
 		job := e.Read(fmt.Sprint(i))
 		require.Equal(t, fmt.Sprint(i), string(job.Data))
@@ -85,55 +78,35 @@ func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 
 func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
 	e := newEnv(t)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for range 25 {
-				if i == 0 {
-					if err := e.Redis.ScriptFlush(t.Context()).Err(); err != nil {
-						t.Error(err)
-					}
-				}
-				if _, err := e.Queue("q").Put(t.Context(), "K", nil); err != nil {
-					t.Error(err)
-				}
+	together(8, func(i int) {
+		for range 25 {
+			if i == 0 {
+				assert.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
 			}
-		})
-	}
-	all.Wait()
+			assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
+		}
+	})
 	require.Equal(t, 200, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 	e := newEnv(t)
-	client := e.Client
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if _, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	together(50, func(int) {
+		assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
+	})
 	require.Len(t, e.Read("j").History, 50)
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 	e := newEnv(t)
-	client := e.Client
-	var all sync.WaitGroup
-	for i := range 60 {
-		all.Go(func() {
-			retries := i % 2 * -1
-			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(i)), qless.Retries(retries))
-			if (err != nil) != (retries < 0) {
-				t.Errorf("put of %d: %v", i, err)
-			}
-		})
-	}
-	all.Wait()
+	together(60, func(i int) {
+		retries := i % 2 * -1
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(i)), qless.Retries(retries))
+		if (err != nil) != (retries < 0) {
+			t.Errorf("put of %d: %v", i, err)
+		}
+	})
 	require.Equal(t, 30, e.Counts("q").Waiting)
 }
 
@@ -149,19 +122,15 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 		runEnv(t, what, func(t *testing.T, e *env) {
 			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
 			q := e.Queue("q")
-			var all sync.WaitGroup
-			for i := range 200 {
-				all.Go(func() {
-					if i == 100 {
-						if _, err := put(q); !errors.Is(err, qless.ErrServer) {
-							t.Errorf("the put of the damaged job: %v", err)
-						}
-					} else if _, err := q.Put(t.Context(), "K", nil); err != nil {
-						t.Errorf("put of %d: %v", i, err)
+			together(200, func(i int) {
+				if i == 100 {
+					if _, err := put(q); !errors.Is(err, qless.ErrServer) {
+						t.Errorf("the put of the damaged job: %v", err)
 					}
-				})
-			}
-			all.Wait()
+				} else if _, err := q.Put(t.Context(), "K", nil); err != nil {
+					t.Errorf("put of %d: %v", i, err)
+				}
+			})
 			require.Equal(t, 199, e.Counts("q").Waiting)
 		})
 	}
@@ -169,15 +138,14 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 
 func TestABatchedPutEndsWithItsContext(t *testing.T) {
 	e := newEnv(t)
-	client := e.Client
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := client.Queue("q").Put(ctx, "K", nil)
+	_, err := e.Queue("q").Put(ctx, "K", nil)
 	if err != nil {
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil)))
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 // invalidJobs tries each way to put many jobs, and requires that the error is about one of them and

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,27 +195,23 @@ func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 			for round := range rounds {
 				jid := fmt.Sprint("j", round)
 				var puts, refused atomic.Int64
-				var all sync.WaitGroup
-				for n := range putters {
-					all.Go(func() {
-						c := e.Client
-						if n%2 == 0 {
-							c = e.NewClient(e.Redis, config)
-						}
-						got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
-						switch {
-						case got != jid:
-							t.Errorf("%s was put as %s: %v", jid, got, err)
-						case err == nil:
-							puts.Add(1)
-						case errors.Is(err, qless.ErrExists):
-							refused.Add(1)
-						default:
-							t.Error(err)
-						}
-					})
-				}
-				all.Wait()
+				together(putters, func(n int) {
+					c := e.Client
+					if n%2 == 0 {
+						c = e.NewClient(e.Redis, config)
+					}
+					got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
+					switch {
+					case got != jid:
+						t.Errorf("%s was put as %s: %v", jid, got, err)
+					case err == nil:
+						puts.Add(1)
+					case errors.Is(err, qless.ErrExists):
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
 				require.EqualValues(t, 1, puts.Load())
 				require.EqualValues(t, putters-1, refused.Load())
 				require.Equal(t, []string{"put"}, whats(e.Read(jid).History))

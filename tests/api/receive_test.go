@@ -18,10 +18,12 @@ import (
 	"github.com/qless/qless-go/lease"
 )
 
-// A delivery holds the results of a call of Receive.
-type delivery struct {
-	jobs []*qless.Job
-	err  error
+// A delivery is what a Take has returned.
+type delivery = returned[[]*qless.Job]
+
+// takes begins to take jobs.
+func (e *env) takes(ctx context.Context, request lease.Request) chan delivery {
+	return begin(func() ([]*qless.Job, error) { return lease.New(e.Client).Take(ctx, request) })
 }
 
 // receives begins to receive jobs, and returns once the server knows.
@@ -29,11 +31,7 @@ func (e *env) receives(ctx context.Context, config lease.Request) chan delivery 
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
 	before := e.Redis.SCard(ctx, "ql:x:idle").Val()
-	got := make(chan delivery, 1)
-	go func() {
-		jobs, err := lease.New(e.Client).Take(ctx, config)
-		got <- delivery{jobs, err}
-	}()
+	got := e.takes(ctx, config)
 	testkit.Until(e.T, "the call is idle", func() bool {
 		return e.Redis.SCard(ctx, "ql:x:idle").Val() > before || len(got) > 0
 	})
@@ -159,7 +157,7 @@ func TestAReceiveWaitsForAJob(t *testing.T) {
 		jid := e.Put("q")
 		end := testkit.Soon(t, "a job", got)
 		require.NoError(t, end.err)
-		require.Equal(t, []string{jid}, jids(end.jobs))
+		require.Equal(t, []string{jid}, jids(end.value))
 		testkit.Until(t, "no worker is idle", func() bool {
 			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
 		})
@@ -177,11 +175,7 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 			}
 			asked := e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val()
 			e.Clock.Advance(time.Second)
-			got := make(chan delivery, 1)
-			go func() {
-				jobs, err := lease.New(e.Client).Take(t.Context(), config)
-				got <- delivery{jobs, err}
-			}()
+			got := e.takes(t.Context(), config)
 			testkit.Until(t, "the server was asked", func() bool {
 				return e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
 			})
@@ -191,7 +185,7 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 			jid := e.Put("q")
 			end := testkit.Soon(t, "a job", calls[i])
 			require.NoError(t, end.err)
-			require.Equal(t, []string{jid}, jids(end.jobs))
+			require.Equal(t, []string{jid}, jids(end.value))
 		}
 	})
 }
@@ -265,7 +259,7 @@ func TestReceivesShareASubscription(t *testing.T) {
 	require.NotZero(t, before)
 	for i, got := range calls {
 		jid := e.Put(fmt.Sprint("q", i))
-		require.Equal(t, []string{jid}, jids(testkit.Soon(t, "a job", got).jobs))
+		require.Equal(t, []string{jid}, jids(testkit.Soon(t, "a job", got).value))
 	}
 }
 
@@ -276,7 +270,7 @@ func TestAReceiveNoticesPutsOfOtherClients(t *testing.T) {
 		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
 	})
 	e.stockPut("q", "j")
-	require.Equal(t, []string{"j"}, jids(testkit.Soon(t, "a job", got).jobs))
+	require.Equal(t, []string{"j"}, jids(testkit.Soon(t, "a job", got).value))
 	require.NoError(t, e.Close())
 	testkit.Until(t, "the server notices that", func() bool {
 		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0

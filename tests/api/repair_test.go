@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -175,9 +174,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				} else {
 					proxy.CutAfterRequest(c.last)
 				}
-				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-				t.Cleanup(func() { _ = rdb.Close() })
-				r, err := c.run(e, e.NewClient(rdb, qless.ClientConfig{}))
+				r, err := c.run(e, e.through(proxy, qless.ClientConfig{}))
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, 100, r.Changed)
 				remain := func() int {

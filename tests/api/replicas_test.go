@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -40,17 +39,13 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			jid, err := c.Queue("q").Put(t.Context(), "K", nil)
-			var own *qless.Error
-			if !errors.As(err, &own) || own.Code != qless.ErrNotReplicated || own.JID != jid {
-				t.Errorf("put of %s: %v", jid, err)
-			}
-		})
-	}
-	all.Wait()
+	together(50, func(int) {
+		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+		var own *qless.Error
+		if !errors.As(err, &own) || own.Code != qless.ErrNotReplicated || own.JID != jid {
+			t.Errorf("put of %s: %v", jid, err)
+		}
+	})
 	require.Equal(t, 50, e.Counts("q").Waiting, "they are put nevertheless")
 }
 

@@ -6,22 +6,29 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
+	"github.com/qless/qless-go/tests/tour"
 )
 
-// proxied returns an env, and a client of its server that connects through a proxy.
+// proxied returns an env whose server knows the script, and a client that connects through a proxy.
 func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
+	return e, proxy, e.through(proxy, qless.ClientConfig{})
+}
+
+// through returns a client that connects through a proxy.
+func (e *env) through(proxy *testkit.Proxy, config qless.ClientConfig) *qless.Client {
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-	t.Cleanup(func() { _ = rdb.Close() })
-	return e, proxy, e.NewClient(rdb, qless.ClientConfig{})
+	e.T.Cleanup(func() { _ = rdb.Close() })
+	return e.NewClient(rdb, config)
 }
 
 // seen returns the number of times that a command was sent, by its digest or its text.
@@ -73,7 +80,6 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				}
 				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
 				running := *jobs[0]
-				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 
 				before, popped := e.Dump(), seen(proxy, command)
 				c.cut(proxy, scripts.Sent(command))
@@ -115,7 +121,6 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 				e.Put("q", qless.JID("running"))
 				e.Put("q")
 				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
-				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 				c.cut(proxy, scripts.Sent(command))
 				require.NoError(t, call(t.Context(), client, jobs[0]))
 				require.Equal(t, 2, seen(proxy, command))
@@ -144,14 +149,9 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 				t.Run(command+", "+where+waits, func(t *testing.T) {
 					e, proxy, client := proxied(t)
 					if replicas > 0 {
-						rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-						t.Cleanup(func() { _ = rdb.Close() })
-						client = e.NewClient(rdb, qless.ClientConfig{
-							Replicas:       replicas,
-							ReplicaTimeout: time.Millisecond,
-						})
+						config := qless.ClientConfig{Replicas: replicas, ReplicaTimeout: time.Millisecond}
+						client = e.through(proxy, config)
 					}
-					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
 					jids, err := put(t.Context(), client)
 					if replicas > 0 {
@@ -198,8 +198,7 @@ func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
-			e, proxy, client := proxied(t)
-			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
+			_, proxy, client := proxied(t)
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 				{Klass: "K"}, spec(qless.JID("j"), qless.IfAbsent),
@@ -215,7 +214,6 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
 			e, proxy, client := proxied(t)
-			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put"))
 			put := func() (string, error) {
 				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent)
@@ -265,76 +263,15 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(ctx, 1)))
 }
 
-// everything calls every method once. Each call must succeed.
-func everything(t *testing.T, e *env, before func()) {
-	t.Helper()
-	ctx := t.Context()
-	q := e.Queue("q")
-	var job *qless.Job
-	var recurring *qless.RecurringJob
-	pop := func() error {
-		jobs, err := q.Pop(ctx, 1)
-		if err == nil {
-			job = jobs[0]
-		}
-		return err
-	}
-	put := func(options ...qless.PutOption) func() error {
-		return func() error { return errOf(q.Put(ctx, "K", nil, options...)) }
-	}
-	for i, call := range []func() error{
-		put(qless.JID("a"), qless.Tags{"t"}), put(qless.JID("b"), qless.DependsOn{"a"}), pop,
-		func() error { return errOf(job.Heartbeat(ctx)) },
-		func() error { return job.Log(ctx, "m", nil) },
-		func() error { return job.Tag(ctx, "u") },
-		func() error { return job.Untag(ctx, "u") },
-		func() error { return job.SetPriority(ctx, 1) },
-		func() error { return job.Track(ctx) },
-		func() error { return job.Refresh(ctx) },
-		func() error { return errOf(job.Retry(ctx, 0, "", "")) }, pop,
-		func() error { return job.Release(ctx, 0) }, pop,
-		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { return job.Unfail(ctx) }, pop,
-		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { return errOf(repairs.Unfail(ctx, e.Client, "g", 1)) }, pop,
-		func() error { return repairs.TimeOut(ctx, e.Client, job.JID) }, pop,
-		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { return errOf(repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 1)) }, pop,
-		func() error { return job.Move(ctx, "q") },
-		func() error { return errOf(q.Peek(ctx, 1)) }, pop,
-		func() error { return must(e.Job(ctx, "b"))(t).Depend(ctx, "a") },
-		func() error { return must(e.Job(ctx, "b"))(t).UndependAll(ctx) },
-		func() error { return job.Complete(ctx) },
-		func() error { return e.Cancel(ctx, "b") },
-		func() error { return errOf(e.Jobs(ctx, "a", "b")) },
-		func() error { return errOf(e.inspect().Completed().JIDs(ctx, inspect.Range{})) },
-		func() error { return errOf(e.inspect().FailureGroups(ctx)) },
-		func() error { return errOf(e.inspect().Tracked().JIDs(ctx, inspect.Range{})) },
-		func() error { return errOf(e.inspect().Tags(ctx, inspect.Range{})) },
-		func() error { return errOf(q.Counts(ctx)) },
-		func() error { return errOf(q.Settings(ctx)) },
-		func() error { return errOf(q.Stats(ctx, noon)) },
-		func() error { return errOf(e.inspect().Workers(ctx)) },
-		func() error { return e.inspect().ForgetWorkers(ctx, "w1") },
-		func() error { return q.Pause(ctx) },
-		func() error { return q.Resume(ctx) },
-		func() error { return e.ForgetQueue(ctx, "q") },
-		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
-		func() error { return errOf(e.Config().All(ctx)) },
-		func() error { return e.Config().Unset(ctx, "heartbeat") },
-		func() error { return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.JID("r"))) },
-		func() (err error) { recurring, err = e.RecurringJob(ctx, "r"); return err },
-		func() error { recurring.Klass = "K2"; return recurring.Update(ctx) },
-		func() error { return recurring.Cancel(ctx) },
-	} {
-		before()
-		require.NoError(t, call(), "call %d", i)
-	}
-}
-
 func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
 	e := newEnv(t)
-	everything(t, e, func() { require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err()) })
+	rdb := e.Server.Client(t)
+	rdb.AddHook(hook{func(cmd redis.Cmder) {
+		if isScript(cmd) {
+			assert.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
+		}
+	}, ignore})
+	tour.Client(t, e.NewLiveClient(rdb, qless.ClientConfig{}))
 }
 
 func TestARestartedServerIsGivenTheScripts(t *testing.T) {

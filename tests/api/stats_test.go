@@ -268,7 +268,3 @@ func TestLatencyReportsWhenTheNextJobIsDue(t *testing.T) {
 		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "no worker has asked")
 	})
 }
-
-func TestLatencyOfAQueueWithoutAName(t *testing.T) {
-	requireCode(t, qless.ErrInvalid, errOf(inspect.New(newEnv(t).Client).Latency(t.Context(), "")))
-}

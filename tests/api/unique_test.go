@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,19 +143,15 @@ func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
 	e := newEnv(t)
 	alone := e.NewClient(e.Redis, qless.ClientConfig{Unbatched: true})
 	for i, client := range []*qless.Client{e.Client, alone} {
-		var all sync.WaitGroup
 		var put atomic.Int32
-		for range 50 {
-			all.Go(func() {
-				_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Unique("k", i))
-				if err == nil {
-					put.Add(1)
-				} else if !errors.Is(err, qless.ErrExists) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
+		together(50, func(int) {
+			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Unique("k", i))
+			if err == nil {
+				put.Add(1)
+			} else if !errors.Is(err, qless.ErrExists) {
+				t.Error(err)
+			}
+		})
 		require.EqualValues(t, 1, put.Load())
 	}
 }
@@ -430,7 +425,6 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 						e.Pop("q")
 						jid = ""
 					}
-					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
 					found := must(put(client))(t)
 					require.Equal(t, 2, seen(proxy, command))

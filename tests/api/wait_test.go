@@ -10,41 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/tests/repairs"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
-// An ending holds the results of a wait.
-type ending struct {
-	result qless.Result
-	err    error
-}
+// An ending is what a wait has returned.
+type ending = returned[qless.Result]
 
 // waits begins to wait for a job, and returns once the server knows.
 func (e *env) waits(ctx context.Context, jid string) chan ending {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
-	ended := make(chan ending, 1)
-	go func() {
-		result, err := e.Wait(ctx, jid)
-		ended <- ending{result, err}
-	}()
-	require.Eventually(e.T, func() bool {
-		letters, _, _ := strings.Cut(e.stored(jid), "|")
-		return strings.Contains(letters, "w") || len(ended) > 0
-	}, patience, time.Millisecond)
+	ended := begin(func() (qless.Result, error) { return e.Wait(ctx, jid) })
+	testkit.Until(e.T, "the server knows", func() bool {
+		return strings.Contains(e.letters(jid), "w") || len(ended) > 0
+	})
 	return ended
 }
 
 // soon returns the results of a wait.
 func (e *env) soon(ended chan ending) ending {
 	e.T.Helper()
-	select {
-	case end := <-ended:
-		return end
-	case <-time.After(patience):
-		require.FailNow(e.T, "the wait continues")
-		return ending{}
-	}
+	return testkit.Soon(e.T, "the end of a wait", ended)
 }
 
 // A wait for a job and a call of one end in the same way.
@@ -83,9 +69,9 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 				return
 			}
 			require.NoError(t, got.err)
-			require.Equal(t, c.state, got.result.State)
-			require.Equal(t, c.data, string(got.result.Data))
-			require.Equal(t, c.state == qless.StateFailed, got.result.Failure != nil)
+			require.Equal(t, c.state, got.value.State)
+			require.Equal(t, c.data, string(got.value.Data))
+			require.Equal(t, c.state == qless.StateFailed, got.value.Failure != nil)
 		}
 		runOnEach(t, name+", a wait", func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("j"), qless.Retries(0))
@@ -137,10 +123,6 @@ func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
 		require.Equal(t, "7", string(must(e.Wait(t.Context(), jid))(t).Data))
 		require.Empty(t, e.stored(jid))
 		requireCode(t, qless.ErrNotFound, errOf(e.Wait(t.Context(), "unknown")))
-		for _, bad := range []string{"", "j-history", "\xff"} {
-			requireCode(t, qless.ErrInvalid, errOf(e.Wait(t.Context(), bad)))
-			requireCode(t, qless.ErrInvalid, errOf(e.WaitAll(t.Context(), jid, bad)))
-		}
 	})
 }
 
@@ -182,7 +164,7 @@ func TestAllWaitersAreNotified(t *testing.T) {
 		for _, one := range ended {
 			got := e.soon(one)
 			require.NoError(t, got.err)
-			require.Equal(t, `"done"`, string(got.result.Data))
+			require.Equal(t, `"done"`, string(got.value.Data))
 		}
 	})
 }
@@ -195,21 +177,16 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 		for i := range 10 {
 			jids = append(jids, e.Put("q", qless.JID(fmt.Sprint("j", i))))
 		}
-		ended := make(chan error, 1)
-		var results []qless.Result
-		go func() {
-			var err error
-			results, err = e.WaitAll(ctx, jids...)
-			ended <- err
-		}()
+		ended := begin(func() ([]qless.Result, error) { return e.WaitAll(ctx, jids...) })
 		for range jids {
 			job := e.Pop("q")
 			require.NoError(t, job.SetResult(job.JID))
 			require.NoError(t, job.Complete(ctx))
 		}
-		require.NoError(t, <-ended)
+		all := testkit.Soon(t, "the end of all", ended)
+		require.NoError(t, all.err)
 		for i, jid := range jids {
-			require.Equal(t, `"`+jid+`"`, string(results[i].Data))
+			require.Equal(t, `"`+jid+`"`, string(all.value[i].Data))
 		}
 		results, err := e.WaitAll(ctx, jids[0], "unknown", jids[1])
 		requireCode(t, qless.ErrNotFound, err)
@@ -229,8 +206,8 @@ func TestAWaitAsksAgainWithoutANotification(t *testing.T) {
 		require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+gone).Err())
 		got := e.soon(first)
 		require.NoError(t, got.err)
-		require.Equal(t, qless.StateComplete, got.result.State)
-		require.Nil(t, got.result.Data)
+		require.Equal(t, qless.StateComplete, got.value.State)
+		require.Nil(t, got.value.Data)
 		requireCode(t, qless.ErrCanceled, e.soon(second).err)
 	})
 }
@@ -247,7 +224,7 @@ func TestWaitsOutliveTheirServer(t *testing.T) {
 		requireCode(t, qless.ErrCanceled, got.err)
 		return
 	}
-	require.Equal(t, "7", string(got.result.Data))
+	require.Equal(t, "7", string(got.value.Data))
 }
 
 func TestWaitsOfAClientShareAConnection(t *testing.T) {
@@ -262,7 +239,7 @@ func TestWaitsOfAClientShareAConnection(t *testing.T) {
 	}
 	require.Equal(t, 1, subscribers())
 	require.NoError(t, e.Close())
-	require.Eventually(t, func() bool { return subscribers() == 0 }, patience, time.Millisecond)
+	testkit.Until(t, "none is subscribed", func() bool { return subscribers() == 0 })
 }
 
 func TestAJobThatWasPutAgainIsNoLongerWaitedFor(t *testing.T) {
@@ -290,50 +267,24 @@ func (e *env) popWith(result any) *qless.Job {
 	return job
 }
 
-func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
-	for name, c := range map[string]struct {
-		retries int
-		end     func(job *qless.Job, ctx context.Context) error
-		state   qless.State
-		group   string
-	}{
-		"complete": {end: (*qless.Job).Complete, state: qless.StateComplete},
-		"failed": {
-			end:   func(job *qless.Job, ctx context.Context) error { return job.Fail(ctx, "g", "m") },
-			state: qless.StateFailed, group: "g",
-		},
-		"out of retries": {
-			end:   func(job *qless.Job, ctx context.Context) error { return errOf(job.Retry(ctx, 0, "", "")) },
-			state: qless.StateFailed, group: "failed-retries-q",
-		},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			jid := e.Put("q", qless.Retries(0))
-			job := e.popWith("first")
-			require.NoError(t, job.SetResult(map[string]int{"sum": 7}))
-			require.NoError(t, job.SetData("with data"))
-			require.NoError(t, c.end(job, t.Context()))
-			result := e.result(jid)
-			require.Equal(t, c.state, result.State)
-			require.Equal(t, `{"sum":7}`, string(result.Data))
-			var value struct{ Sum int }
-			require.NoError(t, result.Unmarshal(&value))
-			require.Equal(t, 7, value.Sum)
-			if c.group == "" {
-				require.Nil(t, result.Failure)
-			} else {
-				require.Equal(t, c.group, result.Failure.Group)
-			}
-			require.Equal(t, `"with data"`, string(e.Read(jid).Data))
-		})
-	}
-}
-
-func TestAJobWithoutAResultHasTheStateOfItsEnd(t *testing.T) {
+// The model has the results of all ends, and that results of earlier runs are dropped.
+func TestAResultIsReadIntoAValue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		jid := e.Put("q", qless.Retries(0))
+		requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), jid)))
+		job := e.popWith("first")
+		require.NoError(t, job.SetResult(map[string]int{"sum": 7}))
+		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
 		result := e.result(jid)
+		require.Equal(t, qless.StateFailed, result.State)
+		require.Equal(t, "failed-retries-q", result.Failure.Group)
+		var value struct{ Sum int }
+		require.NoError(t, result.Unmarshal(&value))
+		require.Equal(t, 7, value.Sum)
+
+		jid = e.Put("q")
+		require.NoError(t, e.Pop("q").Complete(t.Context()))
+		result = e.result(jid)
 		require.Equal(t, qless.StateComplete, result.State)
 		require.Nil(t, result.Data)
 		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
@@ -344,32 +295,6 @@ func TestAJobWithoutAResultHasTheStateOfItsEnd(t *testing.T) {
 		require.Equal(t, "null", string(result.Data))
 		result.Data = raw(`"text"`)
 		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
-	})
-}
-
-func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		unfinished := func(jid string) {
-			t.Helper()
-			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
-		}
-		requireCode(t, qless.ErrNotFound, errOf(e.Result(ctx, "unknown")))
-		for _, bad := range []string{"", "j-history", "\xff"} {
-			requireCode(t, qless.ErrInvalid, errOf(e.Result(ctx, bad)))
-		}
-		jid := e.Put("q", qless.Retries(9))
-		unfinished(jid)
-		job := e.popWith(1)
-		unfinished(jid)
-		require.NoError(t, errOf(job.Retry(ctx, 0, "", "")))
-		unfinished(jid)
-		require.NoError(t, e.popWith(2).Release(ctx, 0))
-		unfinished(jid)
-		require.NoError(t, repairs.TimeOut(ctx, e.Client, e.popWith(3).JID))
-		unfinished(jid)
-		require.NoError(t, e.Pop("q").Complete(ctx))
-		require.Nil(t, e.result(jid).Data, "results of earlier runs are dropped")
 	})
 }
 
@@ -454,41 +379,6 @@ func TestTheLastProgressOfAJobCounts(t *testing.T) {
 	})
 }
 
-func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
-	for name, c := range map[string]struct {
-		do    func(e *env, job *qless.Job) error
-		stays bool
-	}{
-		"retried":   {func(e *env, job *qless.Job) error { return errOf(job.Retry(e.T.Context(), 0, "", "")) }, true},
-		"released":  {func(e *env, job *qless.Job) error { return job.Release(e.T.Context(), 0) }, true},
-		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) }, true},
-		"failed":    {func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") }, true},
-		"next":      {func(e *env, job *qless.Job) error { return job.Next(e.T.Context(), "q2") }, true},
-		"moved":     {func(e *env, job *qless.Job) error { return job.Move(e.T.Context(), "q2") }, false},
-		"put again": {func(e *env, job *qless.Job) error { e.Put("q", qless.JID(job.JID)); return nil }, false},
-		"put again when complete": {func(e *env, job *qless.Job) error {
-			_ = job.Complete(e.T.Context())
-			e.Put("q", qless.JID(job.JID), qless.Headers{"a": "2"})
-			return nil
-		}, false},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			jid := e.Put("q", qless.LockTime(time.Minute))
-			job := e.Pop("q")
-			e.sets(job, 1, 2, "half")
-			set := e.Read(jid).Progress
-			require.NoError(t, c.do(e, job))
-			got := e.Read(jid)
-			require.Equal(t, time.Minute, got.Options.LockTime)
-			if !c.stays {
-				require.Nil(t, got.Progress)
-				return
-			}
-			require.Equal(t, set, got.Progress)
-		})
-	}
-}
-
 func TestInvalidProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q")
@@ -525,24 +415,10 @@ func TestDamagedProgressCountsAsNone(t *testing.T) {
 func (e *env) follows(jid string) (progress chan qless.Progress, ended chan ending) {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
-	progress, ended = make(chan qless.Progress, 100), make(chan ending, 1)
-	go func() {
-		result, err := e.Wait(context.Background(), jid,
-			qless.OnProgress(func(p qless.Progress) { progress <- p }))
-		ended <- ending{result, err}
-	}()
-	return progress, ended
-}
-
-func (e *env) nextProgress(progress chan qless.Progress) qless.Progress {
-	e.T.Helper()
-	select {
-	case p := <-progress:
-		return p
-	case <-time.After(patience):
-		require.FailNow(e.T, "no progress")
-		return qless.Progress{}
-	}
+	progress = make(chan qless.Progress, 100)
+	return progress, begin(func() (qless.Result, error) {
+		return e.Wait(context.Background(), jid, qless.OnProgress(func(p qless.Progress) { progress <- p }))
+	})
 }
 
 func TestAWaitReportsProgress(t *testing.T) {
@@ -551,18 +427,17 @@ func TestAWaitReportsProgress(t *testing.T) {
 		job := e.Pop("q")
 		e.sets(job, 1, 3, "first")
 		progress, ended := e.follows(jid)
-		require.Equal(t, "first", e.nextProgress(progress).Note)
-		require.Eventually(t, func() bool {
-			heard, err := e.Redis.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Result()
-			return err == nil && heard["ql:x:progress:"+jid] == 1
-		}, patience, time.Millisecond)
+		require.Equal(t, "first", testkit.Soon(t, "progress", progress).Note)
+		testkit.Until(t, "it listens", func() bool {
+			return e.Redis.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Val()["ql:x:progress:"+jid] == 1
+		})
 		for done, note := range []string{"second", "third"} {
 			e.Clock.Advance(time.Second)
 			e.sets(job, 2+done, 3, note)
-			require.Equal(t, *e.Read(jid).Progress, e.nextProgress(progress))
+			require.Equal(t, *e.Read(jid).Progress, testkit.Soon(t, "progress", progress))
 		}
 		require.NoError(t, job.Complete(t.Context()))
-		require.Equal(t, qless.StateComplete, e.soon(ended).result.State)
+		require.Equal(t, qless.StateComplete, e.soon(ended).value.State)
 		require.Empty(t, progress)
 	})
 }
