@@ -92,24 +92,6 @@ func TestABatchOfManyMembers(t *testing.T) {
 	require.Empty(t, e.Redis.Exists(t.Context(), "ql:j:x:open-dependents").Val())
 }
 
-func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch()
-		e.adds(b, 3)
-		e.completes(1)
-		running := e.Pop("q")
-		require.NoError(t, b.Cancel(t.Context()))
-		requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
-		require.Zero(t, e.Counts("q").Waiting)
-		for _, err := range []error{
-			errOf(b.Status(t.Context())), b.Commit(t.Context()), b.Cancel(t.Context()),
-			errOf(b.Add(t.Context(), "q", specs(1))), errOf(pending(t.Context(), b)),
-		} {
-			require.Equal(t, b.ID, requireCode(t, qless.ErrNotFound, err).JID)
-		}
-	})
-}
-
 func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("there"))
@@ -150,6 +132,7 @@ func TestInvalidBatches(t *testing.T) {
 			} {
 				requireCode(t, qless.ErrInvalid, err)
 			}
+			requireCode(t, qless.ErrNotFound, errOf(pending(ctx, e.Batch("unknown"))))
 			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
 			require.Equal(t, "the job does not exist",
 				requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1)))).Message)
@@ -335,22 +318,21 @@ func worksBatch(ctx context.Context, client *qless.Client, id string) error {
 
 func TestWhatABatchCosts(t *testing.T) {
 	e := newEnv(t)
-	commands := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	e.Put("q", qless.JID("first"))
-	plain := commands(func() { e.Put("q", qless.JID("plain")) })
+	plain := e.cost(func() { e.Put("q", qless.JID("plain")) })
 	e.batch(qless.JID("old"))
-	require.Equal(t, plain+4, commands(func() { e.batch(qless.JID("new")) }))
+	require.Equal(t, plain+4, e.cost(func() { e.batch(qless.JID("new")) }))
 	many := func(count int, options ...qless.PutOption) int {
-		return commands(func() { e.puts("q", specs(count, options...)...) })
+		return e.cost(func() { e.puts("q", specs(count, options...)...) })
 	}
-	members := func(b *qless.Batch, count int) int { return commands(func() { e.adds(b, count) }) }
+	members := func(b *qless.Batch, count int) int { return e.cost(func() { e.adds(b, count) }) }
 	each := (many(100) - many(50)) / 50
 	b := e.batch()
 	require.Equal(t, each+2, (members(b, 100)-members(b, 50))/50)
 	watched := e.batch(qless.OnFailureRun)
 	require.Equal(t, each+4, (members(watched, 100)-members(watched, 50))/50)
-	require.Equal(t, 6, commands(func() { e.commits(b) }))
-	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
+	require.Equal(t, 6, e.cost(func() { e.commits(b) }))
+	require.Equal(t, 3, e.cost(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }
 
 // A put that replaces the callback changes its data, but it stays the callback.

@@ -135,8 +135,7 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 	hkeys := func() int {
 		count := 0
 		for _, name := range e.Server.Commands(t, func() {
-			e.Put("q")
-			require.NoError(t, e.Pop("q").Complete(t.Context()))
+			require.NoError(t, e.start("q").Complete(t.Context()))
 		}) {
 			if name == "hkeys" {
 				count++
@@ -300,8 +299,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 				return complete(e, e.Pop("more"))
 			},
 			"a client of another language": func(e *env) error {
-				e.Put("more")
-				job := e.Pop("more")
+				job := e.start("more")
 				return errOf(scripts.RunDropIn(e.T.Context(), e.Redis, "complete", scripts.Time(e.Clock.Now()),
 					job.JID, "w1", "more", "{}"))
 			},

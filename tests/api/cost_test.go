@@ -86,6 +86,27 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 	}
 }
 
+// cost returns the number of commands that the server runs during a function.
+func (e *env) cost(run func()) int {
+	e.T.Helper()
+	return len(e.Server.Commands(e.T, run))
+}
+
+// completeCost and failCost are the costs of ending a job.
+func (e *env) completeCost(job *qless.Job) int {
+	return e.cost(func() { require.NoError(e.T, job.Complete(e.T.Context())) })
+}
+
+func (e *env) failCost(job *qless.Job) int {
+	return e.cost(func() { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) })
+}
+
+// putCost is the cost of a put into the queue q.
+func (e *env) putCost(jid string, options ...qless.PutOption) int {
+	e.T.Helper()
+	return e.cost(func() { e.Put("q", append(options, qless.JID(jid))...) })
+}
+
 // These are the costs of options in docs/extensions.md: the commands beyond those of a plain job.
 func TestCommandsThatAnOptionCosts(t *testing.T) {
 	e := newEnv(t)
@@ -93,13 +114,12 @@ func TestCommandsThatAnOptionCosts(t *testing.T) {
 	require.NoError(t, e.Pop("q").Complete(t.Context())) // the queue and the day are not new
 	type cost struct{ put, pop, heartbeat, complete int }
 	costOf := func(jid string, options ...qless.PutOption) cost {
-		count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 		var job *qless.Job
 		return cost{
-			count(func() { e.Put("q", append(options, qless.JID(jid))...) }),
-			count(func() { job = e.Pop("q") }),
-			count(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
-			count(func() { require.NoError(t, job.Complete(t.Context())) }),
+			e.cost(func() { e.Put("q", append(options, qless.JID(jid))...) }),
+			e.cost(func() { job = e.Pop("q") }),
+			e.cost(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
+			e.completeCost(job),
 		}
 	}
 	plain := costOf("1j")
@@ -147,7 +167,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}
-		return len(e.Server.Commands(t, func() { e.run("reserve", args...) }))
+		return e.cost(func() { e.run("reserve", args...) })
 	}
 	for _, queues := range []int{1, 10, 110, 1000} {
 		reserve(queues) // the first call with a list of queues enters the worker in each
@@ -163,19 +183,16 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 
 func TestCommandsThatAPolicyCosts(t *testing.T) {
 	e := newEnv(t)
-	put := func(jid string, options ...qless.PutOption) int {
-		return len(e.Server.Commands(t, func() { e.Put("q", append(options, qless.JID(jid))...) }))
-	}
-	put("first")
+	e.putCost("first")
 	for n := 1; n <= 3; n++ {
 		var others []string
 		for i := range n {
 			others = append(others, fmt.Sprint(n, i, "j"))
-			put(others[i])
+			e.putCost(others[i])
 		}
-		plain := put(fmt.Sprint("plain", n), qless.DependsOn(others))
-		first := put(fmt.Sprint("first", n), qless.DependsOn(others), qless.OnFailureRun)
-		second := put(fmt.Sprint("second", n), qless.DependsOn(others), qless.OnFailureRun)
+		plain := e.putCost(fmt.Sprint("plain", n), qless.DependsOn(others))
+		first := e.putCost(fmt.Sprint("first", n), qless.DependsOn(others), qless.OnFailureRun)
+		second := e.putCost(fmt.Sprint("second", n), qless.DependsOn(others), qless.OnFailureRun)
 		require.Equal(t, 1+2*n, first-plain)
 		require.Equal(t, 1+n, second-plain, "the others know that jobs with a policy wait for them")
 	}
@@ -189,8 +206,7 @@ func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
 		for i := range waiting {
 			e.Put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn{jid}, policy)
 		}
-		job := e.Pop(queue)
-		return len(e.Server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+		return e.failCost(e.Pop(queue))
 	}
 	for policy, each := range map[qless.OnFailure]int{qless.OnFailureRun: 12, qless.OnFailureFail: 19} {
 		cost(policy, 1) // the group and the statistics are not new
@@ -201,9 +217,8 @@ func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
 func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
 	e := newEnv(t)
 	fail := func(jid string, options ...qless.PutOption) int {
-		e.Put("q", append(options, qless.JID(jid))...)
-		job := e.Pop("q")
-		return len(e.Server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+		job := e.start("q", append(options, qless.JID(jid))...)
+		return e.failCost(job)
 	}
 	fail("first")
 	plain := fail("plain")
@@ -221,32 +236,24 @@ func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
 
 func TestCommandsThatWaitingCosts(t *testing.T) {
 	e := newEnv(t)
-	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	for _, jid := range []string{"first", "failed", "plain", "wait", "plainf", "waitf"} {
 		e.Put("q", qless.JID(jid))
 	}
-	await := func(jid string) int { return count(func() { e.run("await", jid) }) }
+	await := func(jid string) int { return e.cost(func() { e.run("await", jid) }) }
 	require.Equal(t, 3, await("wait"))
 	require.Equal(t, 2, await("wait"), "it is marked")
 	await("waitf")
 	jobs := e.Pops("q", 6)
-	complete := func(job *qless.Job) int {
-		return count(func() { require.NoError(t, job.Complete(t.Context())) })
-	}
-	fail := func(job *qless.Job) int {
-		return count(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) })
-	}
-	complete(jobs[0])
-	fail(jobs[1])
-	require.Equal(t, complete(jobs[2])+2+2, complete(jobs[3]), "it does not take the usual steps")
-	require.Equal(t, fail(jobs[4])+2, fail(jobs[5]))
+	e.completeCost(jobs[0])
+	e.failCost(jobs[1])
+	require.Equal(t, e.completeCost(jobs[2])+2+2, e.completeCost(jobs[3]), "it does not take the usual steps")
+	require.Equal(t, e.failCost(jobs[4])+2, e.failCost(jobs[5]))
 }
 
 func TestAProgressCostsACommandToRead(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	job := e.Pop("q")
-	read := func() int { return len(e.Server.Commands(t, func() { e.Read("j") })) }
+	job := e.start("q", qless.JID("j"))
+	read := func() int { return e.cost(func() { e.Read("j") }) }
 	before := read()
 	e.sets(job, 1, 2, "")
 	require.Equal(t, before+1, read())
@@ -254,22 +261,19 @@ func TestAProgressCostsACommandToRead(t *testing.T) {
 
 func TestAFairPutForgetsAtMostTwoTenants(t *testing.T) {
 	e := newEnv(t)
-	put := func(jid string, options ...qless.PutOption) int {
-		return len(e.Server.Commands(t, func() { e.Put("q", append(options, qless.JID(jid))...) }))
-	}
-	put("first")
-	plain := put("plain")
+	e.putCost("first")
+	plain := e.putCost("plain")
 	e.Pops("q", 2)
 	for i := range 5 {
-		put(fmt.Sprint("many", i, "j"), qless.Fair("many"))
+		e.putCost(fmt.Sprint("many", i, "j"), qless.Fair("many"))
 	}
 	for _, tenant := range []string{"a", "b", "c"} {
-		put(tenant, qless.Fair(tenant))
+		e.putCost(tenant, qless.Fair(tenant))
 	}
 	e.Pops("q", 5) // theirs, and two of many
 	var more []int
 	for i := range 3 {
-		more = append(more, put(fmt.Sprint("more", i, "j"), qless.Fair("many"))-plain)
+		more = append(more, e.putCost(fmt.Sprint("more", i, "j"), qless.Fair("many"))-plain)
 	}
 	require.Equal(t, []int{5, 5, 4}, more)
 }
@@ -286,44 +290,43 @@ func TestAJobThatIsForgottenCostsAWorkerOneCommand(t *testing.T) {
 			}
 		}
 		require.NoError(t, e.Pops("q", 17)[0].Complete(t.Context())) // the queue and the day are not new
-		return len(e.Server.Commands(t, func() { e.run("finish", args...) }))
+		return e.cost(func() { e.run("finish", args...) })
 	}
 	require.InDelta(t, 1, float64(finish("0", qless.KeepFor(0))-finish("plain"))/16, 0.5)
 }
 
 func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	e := newEnv(t)
-	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 	for i := range 20 {
 		e.Put("q", qless.JID(fmt.Sprint("j", i, "x")))
 	}
 	reserve := func(pairs ...any) int {
-		return count(func() { e.run("reserve", append(append([]any{"w1", "1", "10", len(pairs)}, pairs...), "q")...) })
+		return e.cost(func() { e.run("reserve", append(append([]any{"w1", "1", "10", len(pairs)}, pairs...), "q")...) })
 	}
 	reserve()
 	require.Equal(t, reserve(), reserve("owner", "w1"))
 	require.Equal(t, reserve(), reserve("owner", "w1", "lock", "60"))
 
-	end := func(jid string, end repairs.Ending) int { return count(func() { e.end(jid, end) }) }
+	end := func(jid string, end repairs.Ending) int { return e.cost(func() { e.end(jid, end) }) }
 	end("j8x", repairs.Ending{})
 	job := e.Pop("q")
-	plain := 1 + count(func() { require.NoError(t, job.Complete(t.Context())) }) // the usual steps
+	plain := 1 + e.completeCost(job) // the usual steps
 	other := e.Pop("q")
 	require.Equal(t, plain+4, end(other.JID, repairs.Ending{}), "two of them notify the worker")
 	require.Equal(t, plain+4+3, end(e.Pop("q").JID, repairs.Ending{TryAgain: 1}))
 	failing := e.Pop("q")
 	require.NoError(t, failing.Fail(t.Context(), "g", "m"))
 	failing = e.Pop("q")
-	failed := count(func() { require.NoError(t, failing.Fail(t.Context(), "g", "m")) })
+	failed := e.failCost(failing)
 	require.Equal(t, failed+4, end(e.Pop("q").JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))
 
 	forget := func(jid string) int {
-		return count(func() { require.NoError(t, repairs.Forget(t.Context(), e.Client, jid)) })
+		return e.cost(func() { require.NoError(t, repairs.Forget(t.Context(), e.Client, jid)) })
 	}
 	require.Equal(t, 5, forget(other.JID))
 	require.Equal(t, 11, forget(failing.JID))
-	before := count(func() { e.sweep() })
-	require.Equal(t, before+6, count(func() { e.sweep("q", "p") }))
+	before := e.cost(func() { e.sweep() })
+	require.Equal(t, before+6, e.cost(func() { e.sweep("q", "p") }))
 }
 
 // A limit costs a call that takes or ends jobs as much for two jobs as for nine, except that nine
@@ -339,16 +342,15 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 		runEnv(t, name, func(t *testing.T, e *env) {
 			e.limit("api", c.config)
 			e.Set("jobs-history-count", "50000") // otherwise one finish in ten looks for old jobs
-			count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 			cost := func(queue string, n int, options ...qless.PutOption) (put, take, end int) {
 				args := []any{"w1"}
 				for i := range n {
 					jid := fmt.Sprint(queue, n, "-", i, "j")
-					put = count(func() { e.Put(queue, append(options, qless.JID(jid))...) })
+					put = e.cost(func() { e.Put(queue, append(options, qless.JID(jid))...) })
 					args = append(args, "complete", jid, queue, "", 0)
 				}
-				take = count(func() { require.Len(t, e.Pops(queue, n), n) })
-				end = count(func() { e.run("finish", args...) })
+				take = e.cost(func() { require.Len(t, e.Pops(queue, n), n) })
+				end = e.cost(func() { e.run("finish", args...) })
 				return put, take, end
 			}
 			for _, n := range []int{1, 8} {
@@ -372,7 +374,7 @@ func TestCommandsThatAMaxRateCosts(t *testing.T) {
 		e.Put("q")
 	}
 	e.Pops("q", 1)
-	pop := func() int { return len(e.Server.Commands(t, func() { require.Len(t, e.Pops("q", 8), 8) })) }
+	pop := func() int { return e.cost(func() { require.Len(t, e.Pops("q", 8), 8) }) }
 	plain := pop()
 	require.NoError(t, e.Queue("q").SetMaxRate(t.Context(), 100, time.Hour))
 	require.Equal(t, plain+4, pop())
@@ -387,7 +389,7 @@ func TestCommandsThatParkingCosts(t *testing.T) {
 		for i := range n {
 			e.putLimited("q", fmt.Sprint(n, "-", i, "j"), "api")
 		}
-		return len(e.Server.Commands(t, func() { require.Empty(t, e.Pops("q", 100)) }))
+		return e.cost(func() { require.Empty(t, e.Pops("q", 100)) })
 	}
 	park(1)
 	require.Equal(t, 6, park(11)-park(10))
@@ -402,7 +404,7 @@ func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {
 		}
 		jobs := e.Pops(limit, 10)
 		require.Len(t, jobs, 1)
-		return len(e.Server.Commands(t, func() { require.NoError(t, jobs[0].Complete(t.Context())) }))
+		return e.completeCost(jobs[0])
 	}
 	complete("first", 0)
 	require.Equal(t, 15, complete("one", 1)-complete("none", 0))
@@ -425,7 +427,7 @@ func TestCommandsThatParkedJobsOfAFullQueueCost(t *testing.T) {
 		e.Put(full)
 		require.Len(t, e.Pops(full, 1), 1)
 		e.Set(full+"-max-concurrency", 1)
-		return len(e.Server.Commands(t, func() { require.NoError(t, holders[0].Complete(t.Context())) }))
+		return e.completeCost(holders[0])
 	}
 	complete("first", 1)
 	require.Equal(t, 10*6, complete("more", 12)-complete("few", 2))
@@ -462,7 +464,7 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 	} {
 		var err error
 		// The script's own EVALSHA is counted, too.
-		require.InDelta(t, c.want, len(e.Server.Commands(t, func() { err = c.run() })), 1, name)
+		require.InDelta(t, c.want, e.cost(func() { err = c.run() }), 1, name)
 		require.NoError(t, err)
 	}
 }
@@ -476,7 +478,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		}
 		var r inspect.Repair
 		var err error
-		commands := len(e.Server.Commands(t, func() { r, err = run() }))
+		commands := e.cost(func() { r, err = run() })
 		require.NoError(t, err)
 		require.Equal(t, count, r.Changed)
 		require.NoError(t, errOf(e.inspect().Queue("q", inspect.Waiting).Cancel(t.Context())))

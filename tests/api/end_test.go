@@ -77,8 +77,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 func TestTheWorkerOfAnEndedJobIsNotified(t *testing.T) {
 	for _, end := range []repairs.Ending{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
 		onEach(t, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"))
-			job := e.Pop("q")
+			job := e.start("q", qless.JID("j"))
 			told := heard(t, e.Redis, "ql:w:w1")
 			require.NoError(t, errOf(repairs.End(t.Context(), e.As("anybody"), "j", end)))
 			require.JSONEq(t, `{"jid":"j","event":"lock_lost","worker":"w1"}`, told())
@@ -192,13 +191,11 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 		require.NoError(t, job.Complete(t.Context()))
 	}
 	e.Set("jobs-history-count", 3)
-	e.Put("q", qless.JID("x"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("x")).Complete(t.Context()))
 	completed := must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
 	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
 
-	e.Put("q", qless.JID("y"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("y")).Complete(t.Context()))
 	completed = must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
 	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
 }
@@ -273,8 +270,7 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	mine := e.Put("q")
-	e.Pop("q")
+	mine := e.start("q").JID
 	waiting, elsewhere := e.Put("q"), e.Put("p")
 	e.Pop("p")
 	errs := lease.New(e.Client).Complete(ctx, "q", waiting, "missing", mine, elsewhere, "", mine)
@@ -365,15 +361,13 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 
 func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("j")).Complete(t.Context()))
 	e.Unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
 }
 
 func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	require.NoError(t, e.start("q", qless.JID("j")).Fail(t.Context(), "g", "m"))
 	pubsub := e.Redis.Subscribe(t.Context(), "ql:x:queues")
 	t.Cleanup(func() { _ = pubsub.Close() })
 	require.NoError(t, errOf(pubsub.Receive(t.Context())))
@@ -488,8 +482,7 @@ func TestABackOffAfterALostLock(t *testing.T) {
 	e := newEnv(t)
 	e.Set("grace-period", 0)
 	e.Set("backoff-initial-delay", 30)
-	jid := e.Put("q")
-	e.Pop("q")
+	jid := e.start("q").JID
 	e.Clock.Advance(time.Hour)
 	require.Empty(t, e.Pops("q", 1))
 	require.Equal(t, 90*time.Second, e.Read(jid).Attempts[0].Delay, "the factor is 3")
@@ -522,7 +515,7 @@ func TestAttemptsCostAPlainJobNothing(t *testing.T) {
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.NotContains(t, e.Redis.HGetAll(t.Context(), "ql:j:"+jid).Val(), "x:attempts")
 
-	cost := func(jid string) int { return len(e.Server.Commands(t, func() { e.Read(jid) })) }
+	cost := func(jid string) int { return e.cost(func() { e.Read(jid) }) }
 	plain := cost(jid)
 	jid = e.Put("q")
 	require.NoError(t, e.Pop("q").Release(t.Context(), 0))
@@ -534,12 +527,10 @@ func TestAttemptsCostAPlainJobNothing(t *testing.T) {
 // dependencies that are all complete.
 func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("done"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("done")).Complete(t.Context()))
 	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn{"done"}}
 
-	e.Put("q", qless.JID("completed"))
-	require.NoError(t, e.Pop("q").Next(t.Context(), "next", both...))
+	require.NoError(t, e.start("q", qless.JID("completed")).Next(t.Context(), "next", both...))
 	require.Equal(t, qless.StateWaiting, e.Read("completed").State)
 	e.Put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
 	require.Equal(t, qless.StateScheduled, e.Read("put").State)

@@ -21,9 +21,6 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// hangs is the time after which a test that still waits fails.
-const hangs = 20 * time.Second
-
 // listen subscribes a client until the test ends.
 func listen(t *testing.T, client *qless.Client) <-chan events.Event {
 	t.Helper()
@@ -33,8 +30,6 @@ func listen(t *testing.T, client *qless.Client) <-chan events.Event {
 // next waits for an event, and returns its public fields.
 func next(t *testing.T, heard <-chan events.Event) events.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hangs)
-	defer cancel()
 	select {
 	case event, open := <-heard:
 		require.True(t, open, "the subscription has ended")
@@ -43,7 +38,7 @@ func next(t *testing.T, heard <-chan events.Event) events.Event {
 			Worker: event.Worker, Group: event.Group, Message: event.Message, Count: event.Count,
 			Option: event.Option, Value: event.Value,
 		}
-	case <-ctx.Done():
+	case <-time.After(patience):
 		t.Fatal("no event came")
 		return events.Event{}
 	}
@@ -60,17 +55,18 @@ func requireEvents(t *testing.T, heard <-chan events.Event, want ...events.Event
 // requireEnd requires that a subscription ends after its context.
 func requireEnd(t *testing.T, heard <-chan events.Event) {
 	t.Helper()
-	late := time.After(hangs)
-	for {
-		select {
-		case _, open := <-heard:
-			if !open {
-				return
+	testkit.Until(t, "the end of the subscription", func() bool {
+		for {
+			select {
+			case _, open := <-heard:
+				if !open {
+					return true
+				}
+			default:
+				return false
 			}
-		case <-late:
-			t.Fatal("the subscription continues")
 		}
-	}
+	})
 }
 
 func TestEventsOfAnyJob(t *testing.T) {
@@ -118,8 +114,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 		events.Event{Kind: events.ConfigSet, Option: "heartbeat", Value: "5"},
 		events.Event{Kind: events.ConfigUnset, Option: "heartbeat"})
 
-	e.Put("q", qless.JID("c"))
-	e.Pop("q")
+	e.start("q", qless.JID("c"))
 	require.NoError(t, e.Cancel(ctx, "c"))
 	requireEvents(t, heard,
 		events.Event{Kind: events.Put, JID: "c", Queue: "q"},
@@ -152,8 +147,7 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 	tracked(events.Stalled)
 	require.NoError(t, e.Read(jid).Fail(ctx, "g", "m"))
 	tracked(events.Failed)
-	e.Put("q", qless.JID(jid))
-	require.NoError(t, e.Pop("q").Complete(ctx))
+	require.NoError(t, e.start("q", qless.JID(jid)).Complete(ctx))
 	tracked(events.Put, events.Popped, events.Completed)
 	e.Put("q", qless.JID(jid))
 	require.NoError(t, e.Cancel(ctx, jid))
@@ -215,11 +209,7 @@ func TestTheContextEndsASubscription(t *testing.T) {
 
 func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	e := newEnv(t)
-	options := testkit.Options(e.Server.Addr())
-	options.MaxRetries, options.DialerRetries = -1, 1
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
-	client := e.NewClient(rdb, qless.ClientConfig{})
+	client := e.connects(once)
 	e.Server.Kill()
 	requireCode(t, qless.ErrUnavailable, errOf(events.Listen(t.Context(), client)))
 }
@@ -269,80 +259,54 @@ func (e *env) failIn(queue string, jids ...string) {
 	}
 }
 
-// quietChanges are changes that other clients' scripts do not announce.
+// quietChanges are changes that other clients' scripts do not announce, with the events of ours.
 var quietChanges = []struct {
 	what string
 	set  func(e *env)
 	run  func(ctx context.Context, e *env) error
 	want []events.Event
 }{
-	{
-		what: "a pause", run: func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
-		want: []events.Event{{Kind: events.Paused, Queue: "q"}},
-	}, {
-		what: "a pause of a paused queue",
-		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
-		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
-	}, {
-		what: "an unpause",
-		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
-		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
-		want: []events.Event{{Kind: events.Resumed, Queue: "q"}},
-	}, {
-		what: "an unpause of a queue that is not paused",
-		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
-	}, {
-		what: "a retry without retries",
-		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
-		run:  func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, "", "")) },
-		want: []events.Event{{
-			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
-			Message: `Job exhausted retries in queue "q"`,
-		}},
-	}, {
-		what: "a retry without retries that says why",
-		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
-		run: func(ctx context.Context, e *env) error {
-			return errOf(e.Pop("q").Retry(ctx, 0, "g", "m"))
-		},
-		want: []events.Event{{
-			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
-		}},
-	}, {
-		what: "a failed job that is unfailed", set: func(e *env) { e.failIn("q", "j", "k") },
-		run: func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
-		want: []events.Event{
-			{Kind: events.Unfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
-		},
-	}, {
-		what: "a group that is unfailed", set: func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
-		run: func(ctx context.Context, e *env) error {
-			return errOf(repairs.Unfail(ctx, e.Client, "g", 10))
-		},
-		want: []events.Event{
+	{"a pause", nothing, pauses, []events.Event{{Kind: events.Paused, Queue: "q"}}},
+	{"a pause of a paused queue", paused, pauses, nil},
+	{"an unpause", paused, resumes, []events.Event{{Kind: events.Resumed, Queue: "q"}}},
+	{"an unpause of a queue that is not paused", nothing, resumes, nil},
+	{"a retry without retries", withoutRetries, retries("", ""), []events.Event{{
+		Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
+		Message: `Job exhausted retries in queue "q"`,
+	}}},
+	{"a retry without retries that says why", withoutRetries, retries("g", "m"), []events.Event{
+		{Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m"},
+	}},
+	{"a failed job that is unfailed", func(e *env) { e.failIn("q", "j", "k") },
+		func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
+		[]events.Event{{Kind: events.Unfailed, JID: "j", Queue: "q", Group: "g", Count: 1}}},
+	{"a group that is unfailed", func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
+		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "g", 10)) },
+		[]events.Event{
 			{Kind: events.Unfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
 			{Kind: events.Unfailed, Queue: "q", Group: "g", Count: 2},
-		},
-	}, {
-		what: "a group that is unfailed into a queue", set: func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
-		run: func(ctx context.Context, e *env) error {
-			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
-		},
-		want: []events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}},
-	}, {
-		what: "a group without jobs",
-		run: func(ctx context.Context, e *env) error {
-			return errOf(repairs.Unfail(ctx, e.Client, "none", 10))
-		},
-	}, {
-		what: "the children of a recurring job", set: recurs,
-		run:  func(_ context.Context, e *env) error { e.Pop("q"); return nil },
-		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 1}},
-	}, {
-		what: "children that are read", set: recurs,
-		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
-		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 6}},
-	},
+		}},
+	{"a group that is unfailed into a queue", func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
+		func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10)) },
+		[]events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}}},
+	{"a group without jobs", nothing,
+		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "none", 10)) }, nil},
+	{"the children of a recurring job", recurs,
+		func(_ context.Context, e *env) error { e.Pop("q"); return nil },
+		[]events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 1}}},
+	{"children that are read", recurs,
+		func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
+		[]events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 6}}},
+}
+
+func nothing(*env)                              {}
+func paused(e *env)                             { require.NoError(e.T, pauses(e.T.Context(), e)) }
+func pauses(ctx context.Context, e *env) error  { return e.Queue("q").Pause(ctx) }
+func resumes(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) }
+func withoutRetries(e *env)                     { e.Put("q", qless.JID("j"), qless.Retries(0)) }
+
+func retries(group, message string) func(ctx context.Context, e *env) error {
+	return func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, group, message)) }
 }
 
 // recurs makes a recurring job miss five times.
@@ -355,9 +319,7 @@ func recurs(e *env) {
 func TestEventsOfSilentChangesByOtherScripts(t *testing.T) {
 	for _, s := range quietChanges {
 		runOnEach(t, s.what, func(t *testing.T, e *env) {
-			if s.set != nil {
-				s.set(e)
-			}
+			s.set(e)
 			heard := listen(t, e.Client)
 			require.NoError(t, s.run(t.Context(), e))
 			require.NoError(t, e.Cancel(t.Context(), "the end"))
@@ -379,8 +341,7 @@ func TestEventsOfSilentChangesByOtherScripts(t *testing.T) {
 // The workers' own script announces this, too.
 func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.Retries(0))
-		e.Pop("q")
+		e.start("q", qless.JID("j"), qless.Retries(0))
 		heard := listen(t, e.Client)
 		reply := e.run("finish", "w1",
 			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
@@ -423,17 +384,18 @@ func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
+// asUser returns a client of a user with some rights.
+func (e *env) asUser(rules ...string) *qless.Client {
+	e.T.Helper()
+	require.NoError(e.T, e.Redis.ACLSetUser(e.T.Context(), "user", append([]string{"on", ">p"}, rules...)...).Err())
+	return e.connects(func(options *redis.Options) { options.Username, options.Password = "user", "p" })
+}
+
 // Scripts read jobs with pcall, and pass a refusal on.
 func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	job := e.Pop("q")
-	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-hmget").Err())
-	options := testkit.Options(e.Server.Addr())
-	options.Username, options.Password = "blind", "p"
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
-	blind := e.NewClient(rdb, qless.ClientConfig{})
+	job := e.start("q", qless.JID("j"))
+	blind := e.asUser("~*", "&*", "+@all", "-hmget")
 	requireCode(t, qless.ErrServer, errOf(blind.Do(t.Context(), "fail", "j", job.Worker, "g", "m")))
 	reply := must(blind.Do(t.Context(), "renew", job.Worker, "j"))(t)
 	require.Contains(t, reply.([]any)[0], "!server ")
@@ -442,12 +404,7 @@ func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
 // A user without the right to publish can still make the change.
 func TestChangesThatCannotBePublished(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
-	options := testkit.Options(e.Server.Addr())
-	options.Username, options.Password = "mute", "p"
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
-	require.NoError(t, e.NewClient(rdb, qless.ClientConfig{}).Queue("q").Pause(t.Context()))
+	require.NoError(t, e.asUser("~*", "+@all", "resetchannels").Queue("q").Pause(t.Context()))
 	require.True(t, e.Counts("q").Paused)
 }
 

@@ -91,6 +91,14 @@ func (e *env) puts(queue string, jobs ...qless.JobSpec) []string {
 	return must(e.Queue(queue).PutMany(e.T.Context(), jobs))(e.T)
 }
 
+// start puts a job into a queue that has no other to pop, and pops it.
+func (e *env) start(queue string, options ...qless.PutOption) *qless.Job {
+	e.T.Helper()
+	jid, job := e.Put(queue, options...), e.Pop(queue)
+	require.Equal(e.T, jid, job.JID)
+	return job
+}
+
 // run runs a script, which must not fail.
 func (e *env) run(command string, args ...any) any {
 	e.T.Helper()
@@ -177,6 +185,22 @@ func (e *env) hooked(h hook) *qless.Client {
 	rdb.AddHook(h)
 	return e.NewClient(rdb, qless.ClientConfig{})
 }
+
+// connects returns a client of the env's server with other options of go-redis.
+func (e *env) connects(change func(options *redis.Options)) *qless.Client {
+	return e.connectsWith(qless.ClientConfig{}, change)
+}
+
+func (e *env) connectsWith(config qless.ClientConfig, change func(options *redis.Options)) *qless.Client {
+	options := testkit.Options(e.Server.Addr())
+	change(options)
+	rdb := redis.NewClient(options)
+	e.T.Cleanup(func() { _ = rdb.Close() })
+	return e.NewClient(rdb, config)
+}
+
+// once makes go-redis try only once.
+func once(options *redis.Options) { options.MaxRetries, options.DialerRetries = -1, 1 }
 
 // isScript reports whether a command runs a script.
 func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }

@@ -236,8 +236,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 // A job that was read from a server survives JSON completely, except for its client.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"), qless.Tags{"a"})
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	require.NoError(t, e.start("q", qless.JID("j"), qless.Tags{"a"}).Fail(t.Context(), "g", "m"))
 	text := jsonOf(t, e.Read("j"))
 	var read qless.Job
 	require.NoError(t, json.Unmarshal([]byte(text), &read))

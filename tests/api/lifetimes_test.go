@@ -93,17 +93,6 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 	}
 }
 
-func TestALostJobKeepsItsGracePeriodAfterItsStartBy(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.StartBy(30*time.Second))
-		job := e.Pop("q")
-		e.Clock.Advance(time.Minute)
-		require.Empty(t, e.Pops("q", 1))
-		require.NoError(t, job.Complete(t.Context()))
-		require.Zero(t, e.stats("q", noon).Expired)
-	})
-}
-
 // lost is the state of a running job whose lock has ended.
 const lost qless.State = "lost"
 
@@ -118,12 +107,10 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 		e.Put("q", append(options, qless.DependsOn{"other"})...)
 	},
 	qless.StateRunning: func(e *env, options ...qless.PutOption) {
-		e.Put("q", options...)
-		e.Pop("q")
+		e.start("q", options...)
 	},
 	lost: func(e *env, options ...qless.PutOption) {
-		e.Put("q", options...)
-		e.Pop("q")
+		e.start("q", options...)
 		e.Clock.Advance(time.Hour)
 	},
 	qless.StateTimedOut: func(e *env, options ...qless.PutOption) {
@@ -131,12 +118,10 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 		require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, e.Pop("q").JID))
 	},
 	qless.StateComplete: func(e *env, options ...qless.PutOption) {
-		e.Put("q", options...)
-		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
+		require.NoError(e.T, e.start("q", options...).Complete(e.T.Context()))
 	},
 	qless.StateFailed: func(e *env, options ...qless.PutOption) {
-		e.Put("q", options...)
-		require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), "g", "m"))
+		require.NoError(e.T, e.start("q", options...).Fail(e.T.Context(), "g", "m"))
 	},
 }
 
@@ -220,8 +205,7 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 	ends := map[string]func(e *env, job *qless.Job) error{
 		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
 		"finish": func(e *env, job *qless.Job) error {
-			e.Put("q", qless.JID("plain"))
-			e.Pop("q")
+			e.start("q", qless.JID("plain"))
 			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
 			page, err := e.inspect().Completed().JIDs(e.T.Context(), inspect.Range{})
 			require.Equal(e.T, []string{"plain"}, page.Items)
@@ -415,8 +399,7 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 				continue
 			}
 			runOnEach(t, fmt.Sprintf("%T %s", option, state), func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("first"))
-				e.Pop("q")
+				e.start("q", qless.JID("first"))
 				set(e, qless.JID("j"), option)
 				e.Clock.Advance(10 * time.Second)
 				e.foreignPut("q", "j")
@@ -478,18 +461,4 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	var own *qless.Error
 	require.True(t, errors.As(err, &own))
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
-}
-
-func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.TTL(2*time.Minute))
-		e.Put("q2", qless.JID("child"), qless.DependsOn{"j"})
-		e.Pop("q")
-		e.Clock.Advance(time.Minute)
-		require.Empty(t, e.Pops("q", 1))
-		e.Clock.Advance(time.Minute)
-		require.Equal(t, 1, e.sweep())
-		require.Equal(t, qless.StateFailed, e.Read("j").State)
-		require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
-	})
 }

@@ -152,8 +152,7 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
 			e.slots("api", 1)
-			e.Put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
-			e.Pop("dead")
+			e.start("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
 			e.putLimited("q", "b", "api")
 			require.Empty(t, e.popped("q", 1))
 			e.Clock.Advance(c.after - time.Second)
@@ -703,8 +702,7 @@ func TestATurnInVainGoesToAnotherQueue(t *testing.T) {
 		runEnv(t, order, func(t *testing.T, e *env) {
 			e.limit("open", qless.LimitConfig{Concurrency: 9})
 			e.limit("full", qless.LimitConfig{Concurrency: 1})
-			e.Put("other", qless.Limits{"full"})
-			e.Pop("other")
+			e.start("other", qless.Limits{"full"})
 			for _, jid := range []string{"a1", "a2", "a3"} {
 				e.Put("a", qless.JID(jid), qless.Limits{"open"})
 			}

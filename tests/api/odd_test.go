@@ -203,10 +203,8 @@ func (e *env) lose(jids ...string) {
 func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e := newEnv(t)
 	e.Set("grace-period", 0)
-	e.Put("q", qless.JID("locked"))
-	e.Pop("q")
-	e.Put("q", qless.JID("locked too"))
-	e.Pop("q")
+	e.start("q", qless.JID("locked"))
+	e.start("q", qless.JID("locked too"))
 	e.Clock.Advance(2 * time.Minute)
 	e.Put("q", qless.JID("scheduled"), qless.Delay(time.Second))
 	e.Put("q", qless.JID("waiting"), qless.Priority(10))
@@ -248,8 +246,7 @@ func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
 func TestLostJobsElsewhere(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {
-		e.Put("q", qless.JID(jid), qless.Tags{"tag"})
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.start("q", qless.JID(jid), qless.Tags{"tag"}).Fail(t.Context(), "g", "m"))
 	}
 	require.NoError(t, e.Read("a").Track(t.Context()))
 	e.lose("a", "b")
@@ -258,12 +255,10 @@ func TestLostJobsElsewhere(t *testing.T) {
 	require.Equal(t, "c", e.Pop("q").JID)
 	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 
-	e.Put("q", qless.JID("done"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("done")).Complete(t.Context()))
 	e.lose("done")
 	e.Set("jobs-history-count", 0)
-	e.Put("q", qless.JID("last"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()), "it deletes old complete jobs")
+	require.NoError(t, e.start("q", qless.JID("last")).Complete(t.Context()), "it deletes old complete jobs")
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 

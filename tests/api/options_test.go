@@ -315,8 +315,7 @@ func (e *env) putNeeded() {
 	e.Put("q", qless.JID("waiting"))
 	e.Put("done", qless.JID("complete"))
 	require.NoError(e.T, e.Pop("done").Complete(e.T.Context()))
-	e.Put("done", qless.JID("failed"))
-	require.NoError(e.T, e.Pop("done").Fail(e.T.Context(), "g", "m"))
+	require.NoError(e.T, e.start("done", qless.JID("failed")).Fail(e.T.Context(), "g", "m"))
 }
 
 // putAgain cancels a job, and puts it again from its JSON.
@@ -486,8 +485,7 @@ func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 		jid := e.Put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
 		require.NoError(t, e.Pop("q").Next(t.Context(), "q2", qless.Headers(nil)))
 		require.NoError(t, e.Pop("q2").Complete(t.Context()))
-		e.Put("q", qless.JID(jid))
-		e.Pop("q")
+		e.start("q", qless.JID(jid))
 		for _, field := range must(e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result())(t) {
 			require.NotContains(t, field, ":")
 		}
@@ -594,18 +592,6 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 		values := strings.Split(reply[6].(string), "\x01")
 		require.Len(t, values, 14)
 		require.Equal(t, `h|{"h":{"a":"1"}}`, values[13])
-	})
-}
-
-// The times of this test are as a script writes them. They survive being read and written again.
-func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.putStored("o", `t|{"t":100.25}`)
-		until := e.Read("j").Until
-		require.WithinDuration(t, noon.Add(100250*time.Millisecond), until, 10*time.Microsecond)
-		e.putStored("o", `h|{"h":{"a":"1"}}`)
-		require.Equal(t, "th", e.letters("j"))
-		require.Equal(t, until, e.Read("j").Until)
 	})
 }
 
@@ -825,8 +811,7 @@ var refusedOptions = map[string][]qless.PutOption{
 
 func TestOptionsThatAreRefused(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("running"))
-	running := e.Pop("q")
+	running := e.start("q", qless.JID("running"))
 	e.Put("q", qless.JID("longest"), qless.Headers{"a": long})
 	for message, options := range refusedOptions {
 		e.Unchanged(func() {
@@ -890,8 +875,7 @@ const key = `u|{"u":{"k":"k"}}`
 
 func TestOptionsThatAScriptRefuses(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("running"))
-		e.Pop("q")
+		e.start("q", qless.JID("running"))
 		put := []any{"w1", "q", "j", "K", "{}", "0"}
 		refuses := func(command string, args ...any) {
 			t.Helper()

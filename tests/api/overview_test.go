@@ -48,11 +48,9 @@ func (e *env) furnish() {
 	e.Put("busy", qless.Limits{"api"})
 	e.Put("busy", qless.Limits{"api"})
 	e.Pop("busy")
-	e.Put("q")
-	e.Pop("q")
+	e.start("q")
 	e.Clock.Advance(2 * time.Minute)
-	e.Put("q", qless.Priority(3))
-	e.Pop("q")
+	e.start("q", qless.Priority(3))
 	e.Put("q", qless.JID("first"))
 	e.Clock.Advance(30 * time.Second)
 	e.Put("q", qless.Priority(5))
@@ -173,7 +171,7 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	cost := func(query inspect.OverviewQuery) int {
-		return len(e.Server.Commands(t, func() { require.NoError(t, errOf(e.inspect().Overview(ctx, query))) }))
+		return e.cost(func() { require.NoError(t, errOf(e.inspect().Overview(ctx, query))) })
 	}
 	const none, withQueues = 7, 10
 	require.Equal(t, none, cost(inspect.OverviewQuery{}))

@@ -49,8 +49,7 @@ func (e *env) exists(jid string) bool {
 // The traces in tests/conformance have more, but none of these.
 func TestLinesOfClientsInPHP(t *testing.T) {
 	e := newEnv(t)
-	e.Put("3", qless.JID("numeric"))
-	require.NoError(t, e.Pop("3").Complete(t.Context()))
+	require.NoError(t, e.start("3", qless.JID("numeric")).Complete(t.Context()))
 	require.Equal(t, []string{"numeric"}, e.list("jobs|complete|3|0|5"))
 	e.Put("other", qless.JID("elsewhere"))
 	e.Unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|elsewhere|w9")) })
@@ -67,8 +66,7 @@ func TestLinesOfClientsInPHP(t *testing.T) {
 // In a long history, the put is not among the last entries.
 func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	job := e.Pop("q")
+	job := e.start("q", qless.JID("j"))
 	for range 30 {
 		require.NoError(t, job.Log(t.Context(), "step", nil))
 	}
@@ -156,11 +154,9 @@ func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		e := newEnv(t)
 		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "jobs-failed-history", value)))
-		e.Put("q", qless.JID("j"))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.start("q", qless.JID("j")).Fail(t.Context(), "g", "m"))
 		e.Clock.Advance(1000 * time.Hour)
-		e.Put("q")
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.start("q").Fail(t.Context(), "g", "m"))
 		require.True(t, e.exists("j"))
 		require.Zero(t, e.Redis.Exists(t.Context(), "ql:failed-jobs-list").Val())
 	}
@@ -177,8 +173,7 @@ func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
 	}
 	e.Clock.Advance(2 * time.Hour)
 	for _, want := range []int{151, 52, 3} {
-		e.Put("q")
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.start("q").Fail(t.Context(), "g", "m"))
 		require.Equal(t, want, must(e.inspect().FailureGroups(t.Context()))(t)["g"])
 	}
 }

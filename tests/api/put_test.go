@@ -16,44 +16,21 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
-func TestPutJobReadsBack(t *testing.T) {
+// The model has the other fields.
+func TestAJobThatIsPutReadsBack(t *testing.T) {
 	e := newEnv(t)
-	jid := must(e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"},
-		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags{"b", "a"}))(t)
-	require.Equal(t, "j", jid)
-
-	job := e.Read("j")
-	require.Equal(t, "j", job.JID)
-	require.Equal(t, "Mail::Welcome", job.Klass)
-	require.Equal(t, `{"to":"ann"}`, string(job.Data))
-	require.Equal(t, "q", job.Queue)
-	require.Equal(t, qless.StateWaiting, job.State)
-	require.Equal(t, -3, job.Priority)
-	require.Equal(t, 7, job.Retries)
-	require.Equal(t, 7, job.Remaining)
-	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
-	require.Empty(t, job.Worker)
-	require.Empty(t, job.SpawnedFrom)
-	require.Empty(t, job.Dependencies)
-	require.Empty(t, job.Dependents)
-	require.Nil(t, job.Failure)
-	require.False(t, job.Tracked)
-	require.True(t, job.Expires.IsZero())
-	require.Equal(t, []qless.HistoryEntry{{When: noon.Local(), What: "put", Queue: "q"}}, job.History)
-}
-
-func TestPutDefaults(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
+	jid := must(e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"}, qless.Priority(-3)))(t)
 	require.Regexp(t, "^[0-9a-f]{32}$", jid)
 	require.NotEqual(t, jid, e.Put("q"))
-
 	job := e.Read(jid)
-	require.Equal(t, 0, job.Priority)
-	require.Equal(t, 5, job.Retries)
-	require.Equal(t, 5, job.Remaining)
-	require.Empty(t, job.Tags)
-	require.Equal(t, "{}", string(job.Data))
+	require.Equal(t, "Mail::Welcome", job.Klass)
+	require.Equal(t, `{"to":"ann"}`, string(job.Data))
+	require.Equal(t, -3, job.Priority)
+	require.Equal(t, []qless.HistoryEntry{{When: noon.Local(), What: "put", Queue: "q"}}, job.History)
+	jid = must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour))(t)
+	require.Regexp(t, "^[0-9a-f]{32}$", jid)
+	require.Equal(t, "{}", string(e.recurring(jid).Data))
+	require.Equal(t, 5, e.recurring(jid).Retries)
 }
 
 func TestDataIsKeptByteForByte(t *testing.T) {
@@ -138,8 +115,7 @@ func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
 	for value, want := range map[string]time.Duration{"soon": time.Minute, "0": 0, "-5": -5 * time.Second} {
 		e := newEnv(t)
 		e.run("config.set", "q-heartbeat", value)
-		e.Put("q", qless.JID("j"))
-		job := e.Pop("q")
+		job := e.start("q", qless.JID("j"))
 		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)
 		until := must(job.Heartbeat(t.Context()))(t)
 		require.WithinDuration(t, noon.Add(want), until, time.Second, value)

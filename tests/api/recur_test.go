@@ -33,64 +33,6 @@ func (e *env) updates(jid string) func(change func(r *qless.RecurringJob)) error
 	}
 }
 
-func TestRecurReadsBack(t *testing.T) {
-	e := newEnv(t)
-	job := e.recur(90*time.Second, qless.Priority(3), qless.Retries(2), qless.Tags{"b", "a"}, qless.Backlog(4))
-	require.Equal(t, "r", job.JID)
-	require.Equal(t, "K", job.Klass)
-	require.Equal(t, "q", job.Queue)
-	require.Equal(t, `{ "n": 1 }`, string(job.Data))
-	require.Equal(t, 90*time.Second, job.Interval)
-	require.Equal(t, 3, job.Priority)
-	require.Equal(t, 2, job.Retries)
-	require.Equal(t, qless.Tags{"b", "a"}, job.Tags)
-	require.Equal(t, 4, job.Backlog)
-	require.Zero(t, job.Count)
-}
-
-func TestRecurDefaults(t *testing.T) {
-	e := newEnv(t)
-	jid := must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour))(t)
-	require.Regexp(t, "^[0-9a-f]{32}$", jid)
-	job := e.recurring(jid)
-	require.Equal(t, "{}", string(job.Data))
-	require.Equal(t, 5, job.Retries)
-	require.Zero(t, job.Priority)
-	require.Zero(t, job.Backlog)
-	require.Empty(t, job.Tags)
-}
-
-func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
-	e := newEnv(t)
-	job := e.recur(time.Hour)
-	e.Pop("q")
-	job.Klass, job.Data, job.Queue, job.Tags = "K2", raw(`[ 12345678901234567890 ]`), "other", []string{"a", "c"}
-	job.Priority, job.Retries, job.Backlog, job.Interval = -7, 0, 9, time.Minute
-	require.NoError(t, job.Update(t.Context()))
-
-	require.NoError(t, job.Refresh(t.Context()))
-	require.Equal(t, "K2", job.Klass)
-	require.Equal(t, `[ 12345678901234567890 ]`, string(job.Data))
-	require.Equal(t, -7, job.Priority)
-	require.Equal(t, 0, job.Retries)
-	require.Equal(t, 9, job.Backlog)
-	require.Equal(t, time.Minute, job.Interval)
-	require.Equal(t, "other", job.Queue)
-	require.Equal(t, qless.Tags{"a", "c"}, job.Tags)
-	require.Equal(t, 1, job.Count)
-	require.Equal(t, e.recurring("r"), job)
-
-	require.Equal(t, "K", e.Read("r-1").Klass, "a job already put stays unchanged")
-	e.Clock.Advance(time.Minute)
-	require.Empty(t, e.Pops("q", 5))
-	child := e.Pop("other")
-	require.Equal(t, "r-2", child.JID)
-	require.Equal(t, "K2", child.Klass)
-	require.Equal(t, `[ 12345678901234567890 ]`, string(child.Data))
-	require.Equal(t, qless.Tags{"a", "c"}, child.Tags)
-	require.Equal(t, "other", must(e.Queues(t.Context()))(t)[1].Name)
-}
-
 // A recurring job that its queue has lost recurs again.
 func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 	e := newEnv(t)
@@ -142,8 +84,7 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e.Set("jobs-history-count", 0)
 	e.Put("q", qless.JID("waiting"))
 	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:completed", zmember(1, "waiting")).Err())
-	e.Put("q", qless.JID("done"), qless.Priority(1))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NoError(t, e.start("q", qless.JID("done"), qless.Priority(1)).Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 	require.Empty(t, e.all(e.inspect().Completed()))
 }

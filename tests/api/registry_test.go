@@ -163,7 +163,7 @@ func TestOldClientsGetTheListOfWorkersUnchanged(t *testing.T) {
 
 func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 	e := newEnv(t)
-	cost := func() int { return len(e.Server.Commands(t, func() { require.NotEmpty(t, e.infos()) })) }
+	cost := func() int { return e.cost(func() { require.NotEmpty(t, e.infos()) }) }
 	e.register("first", 0, `{}`)
 	one := cost()
 	for i := range 1000 {

@@ -235,8 +235,7 @@ func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
 
 func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("running"))
-		e.Pop("q")
+		e.start("q", qless.JID("running"))
 		e.fail("q", "g", qless.JID("failed"))
 		e.Put("q", qless.JID("child"), qless.DependsOn{"running"})
 		e.Put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))

@@ -14,10 +14,13 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
+// oneReplica waits for a replica that is not there.
+var oneReplica = qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond}
+
 func TestPutsThatNoReplicaHas(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, oneReplica)
 	jid, err := c.Queue("q").Put(ctx, "K", nil)
 	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State, "it is put nevertheless")
@@ -33,12 +36,11 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 	jid, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
 	requireCode(t, qless.ErrNotReplicated, err)
 	require.NoError(t, errOf(c.RecurringJob(ctx, jid)))
-
 }
 
 func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
-	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, oneReplica)
 	together(50, func(int) {
 		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
 		var own *qless.Error
@@ -51,22 +53,16 @@ func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	options := testkit.Options(e.Server.Addr())
-	options.MaxRetries, options.DialerRetries = -1, 1
-	rdb := redis.NewClient(options)
-	defer func() { _ = rdb.Close() }()
-	c := e.NewClient(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.connectsWith(oneReplica, once)
 	e.Server.Kill()
 	requireCode(t, qless.ErrUnavailable, errOf(c.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	options := *e.Redis.Options()
-	options.Username, options.Password = "app", "wrong"
-	rdb := redis.NewClient(&options)
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := e.NewClient(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
+	c := e.connectsWith(qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second}, func(options *redis.Options) {
+		options.Username, options.Password = "app", "wrong"
+	})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
@@ -75,11 +71,8 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 // The client waits longer for a slow replica than for other replies.
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
-	options := testkit.Options(e.Server.Addr())
-	options.ReadTimeout = 500 * time.Millisecond
-	hasty := redis.NewClient(options)
-	defer func() { _ = hasty.Close() }()
-	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
+	config := qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond}
+	c := e.connectsWith(config, func(options *redis.Options) { options.ReadTimeout = 500 * time.Millisecond })
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
@@ -103,7 +96,7 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	e := newEnvOn(t, testkit.Start(t, "--repl-diskless-sync-delay", "0"))
 	ctx := t.Context()
-	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, oneReplica)
 	q := c.Queue("q")
 	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent}
 	requireCode(t, qless.ErrNotReplicated, errOf(q.Put(ctx, "K", nil, options...)))
@@ -140,7 +133,7 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	c := e.NewClient(e.Redis, oneReplica)
 	sharded := must(shards.New(shards.ByJID, c))(t)
 	for _, open := range []func() (*qless.Batch, error){
 		func() (*qless.Batch, error) {

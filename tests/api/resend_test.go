@@ -236,15 +236,10 @@ func TestAServerThatIsGone(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
 	e.Server.Kill()
-	options := testkit.Options(e.Server.Addr())
-	options.MaxRetries, options.DialerRetries = -1, 1
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
-	_, err := e.NewClient(rdb, qless.ClientConfig{}).Queue("q").Pop(t.Context(), 1)
-	requireCode(t, qless.ErrUnavailable, err)
+	client := e.connects(once)
+	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(t.Context(), 1)))
 	e.Server.Restart()
-	_, err = e.NewClient(rdb, qless.ClientConfig{}).Job(t.Context(), jid)
-	requireCode(t, qless.ErrNotFound, err)
+	requireCode(t, qless.ErrNotFound, errOf(client.Job(t.Context(), jid)))
 }
 
 func TestACallEndsWithItsContext(t *testing.T) {

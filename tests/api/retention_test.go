@@ -18,8 +18,7 @@ import (
 func (e *env) fails(group string, jids ...string) {
 	e.T.Helper()
 	for _, jid := range jids {
-		e.Put("q", qless.JID(jid), qless.Priority(9))
-		require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), group, "m"))
+		require.NoError(e.T, e.start("q", qless.JID(jid), qless.Priority(9)).Fail(e.T.Context(), group, "m"))
 	}
 }
 
@@ -56,8 +55,7 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set("jobs-failed-history", time.Hour)
 		for _, jid := range []string{"a", "b"} {
-			e.Put("q", qless.JID(jid), qless.Tags{"red"})
-			e.Pop("q")
+			e.start("q", qless.JID(jid), qless.Tags{"red"})
 			e.foreignFail(jid, "q", "g")
 			e.Clock.Advance(time.Minute)
 		}
@@ -67,27 +65,6 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 		e.fails("g", "y")
 		require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
 		require.False(t, e.exists("a"))
-	})
-}
-
-func TestJobsToKeepAreSkipped(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("jobs-failed-history-count", 3)
-		e.Set("jobs-failed-history", time.Hour)
-		e.Put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		e.fails("g", "needed")
-		e.Put("q2", qless.DependsOn{"needed"})
-		e.fails("g", "old", "older", "new")
-		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
-		e.Clock.Advance(10 * time.Hour)
-		e.fails("g", "newest")
-		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
-		require.Zero(t, e.sweep())
-
-		e.Set("jobs-failed-history-count", 1)
-		e.fails("g", "very last")
-		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
 	})
 }
 
@@ -254,8 +231,7 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 func TestForgettingAFailureGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, jid := range []string{"a", "b", "c"} {
-			e.Put("q", qless.JID(jid))
-			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+			require.NoError(t, e.start("q", qless.JID(jid)).Fail(t.Context(), "g", "m"))
 		}
 		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
 		done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
@@ -282,8 +258,7 @@ func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 
 func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.start("q", qless.JID("j")).Fail(t.Context(), "g", "m"))
 		e.Put("q", qless.JID("child"), qless.DependsOn{"j"})
 		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, repairs.Forget(t.Context(), e.Client, "j")) })
 		require.NoError(t, e.Cancel(t.Context(), "child"))
@@ -302,25 +277,20 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 		"scheduled": {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)) }, time.Minute, 1, qless.StateWaiting, 5},
 		"not due":   {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) }, time.Minute, 0, qless.StateScheduled, 5},
 		"a lost lock with a grace period": {func(e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
+			e.start("q", qless.JID("j"))
 		}, time.Minute, 1, qless.StateRunning, 5},
 		"a lost lock": {func(e *env) {
 			e.Set("grace-period", 0)
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
+			e.start("q", qless.JID("j"))
 		}, time.Minute, 1, qless.StateWaiting, 4},
 		"a lost lock of a job that goes last": {func(e *env) {
-			e.Put("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostLast)
-			e.Pop("q")
+			e.start("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostLast)
 		}, time.Second, 1, qless.StateWaiting, 4},
 		"a lost lock without retries": {func(e *env) {
-			e.Put("q", qless.JID("j"), qless.LockTime(time.Second), qless.Retries(0))
-			e.Pop("q")
+			e.start("q", qless.JID("j"), qless.LockTime(time.Second), qless.Retries(0))
 		}, time.Second, 1, qless.StateFailed, -1},
 		"a lock that holds": {func(e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
+			e.start("q", qless.JID("j"))
 		}, time.Second, 0, qless.StateRunning, 5},
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
@@ -342,8 +312,7 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 func TestALostJobThatWasSweptComesFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set("grace-period", 0)
-		e.Put("q", qless.JID("j"))
-		held := e.Pop("q")
+		held := e.start("q", qless.JID("j"))
 		e.Put("q", qless.JID("urgent"), qless.Priority(9))
 		e.Clock.Advance(time.Minute)
 		require.Equal(t, 1, e.sweep("q"))
@@ -408,8 +377,7 @@ func TestForgetRefusesAQueueWithJobs(t *testing.T) {
 		"depends":   func(e *env) { e.Put("q", qless.DependsOn{e.Put("others")}) },
 		"limited": func(e *env) {
 			e.limit("one", qless.LimitConfig{Concurrency: 1})
-			e.Put("others", qless.Limits{"one"})
-			e.Pop("others")
+			e.start("others", qless.Limits{"one"})
 			e.Put("q", qless.Limits{"one"})
 			require.Empty(e.T, e.Pops("q", 1))
 		},
@@ -484,8 +452,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 		e.run("queue.forget", fmt.Sprint("q", i))
 		require.NoError(t, e.inspect().ForgetWorkers(ctx, worker))
 	}
-	e.Put("last", qless.JID("last"))
-	require.NoError(t, e.Pop("last").Complete(ctx))
+	require.NoError(t, e.start("last", qless.JID("last")).Complete(ctx))
 	require.NoError(t, e.inspect().ForgetWorkers(ctx, "w1"))
 	for _, key := range e.Redis.Keys(ctx, "ql:*").Val() {
 		if e.Redis.TTL(ctx, key).Val() == -1 { // -2 if it has just expired

@@ -102,8 +102,7 @@ func TestStatisticsExpire(t *testing.T) {
 	e := newEnv(t)
 	e.Set("stats-history", 3)
 	e.work("q", 0, 0)
-	e.Put("q")
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	require.NoError(t, e.start("q").Fail(t.Context(), "g", "m"))
 	keys := must(e.Redis.Keys(t.Context(), "ql:s:*").Result())(t)
 	require.Len(t, keys, 3)
 	for _, key := range keys {
@@ -183,8 +182,7 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			require.NoError(e.T, e.Read("j").SetPriority(e.T.Context(), 5))
 		}, []inspect.PriorityLatency{waits(5, minute)}},
 		"one that was timed out": {func(e *env) {
-			e.Put("q", qless.Priority(2))
-			job := e.Pop("q")
+			job := e.start("q", qless.Priority(2))
 			e.Put("q")
 			e.Clock.Advance(minute)
 			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
@@ -217,8 +215,7 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			e.Clock.Advance(minute)
 		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
 		"a lost job is not waiting": {func(e *env) {
-			e.Put("q")
-			e.Pop("q")
+			e.start("q")
 			e.Clock.Advance(time.Hour)
 		}, nil},
 	} {

@@ -81,28 +81,18 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 	})
 }
 
-// Of failed jobs that had the same key one after another, the oldest failure gets it back, however
-// many are unfailed in one call.
-func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
-	for what, again := range map[string]func(e *env) error{
-		"of a group": func(e *env) error {
-			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 3))
-		},
-		"into a queue": func(e *env) error {
-			return errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 3))
-		},
-		"named, oldest first": func(e *env) error { return errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())) },
-	} {
-		runOnEach(t, what, func(t *testing.T, e *env) {
-			for _, jid := range []string{"z", "m", "a"} {
-				e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
-				e.Clock.Advance(time.Second)
-			}
-			require.NoError(t, again(e))
-			e.holder("z")
-			e.held("z", qless.Unique("k"))
-		})
-	}
+// Of failed jobs that had the same key one after another, the oldest failure gets it back. The model
+// has the ways to unfail a group.
+func TestTheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, jid := range []string{"z", "m", "a"} {
+			e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
+			e.Clock.Advance(time.Second)
+		}
+		require.NoError(t, errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())))
+		e.holder("z")
+		e.held("z", qless.Unique("k"))
+	})
 }
 
 func TestUniqueKeysAmongManyPuts(t *testing.T) {
@@ -181,8 +171,7 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	again := spec(qless.JID("j"))
 	other := spec(qless.JID("n"), qless.Unique("k"))
 	complete := func(e *env) {
-		e.Put("q", qless.JID("j"), qless.Unique("k"))
-		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
+		require.NoError(e.T, e.start("q", qless.JID("j"), qless.Unique("k")).Complete(e.T.Context()))
 	}
 	onEach(t, func(t *testing.T, e *env) {
 		complete(e)
@@ -202,10 +191,8 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 
 func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("old"), qless.Unique("k"))
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-		e.Put("q", qless.JID("j"), qless.Unique("k").UntilStarted())
-		e.Pop("q")
+		require.NoError(t, e.start("q", qless.JID("old"), qless.Unique("k")).Complete(t.Context()))
+		e.start("q", qless.JID("j"), qless.Unique("k").UntilStarted())
 		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			spec(qless.JID("j")),
 			spec(qless.JID("old")),
@@ -225,47 +212,22 @@ func (e *env) trigger(data any, options ...qless.PutOption) string {
 	return jid
 }
 
-func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
-	for name, c := range map[string]struct {
-		bring func(t *testing.T, e *env)
-		key   qless.UniqueOption
-		more  []qless.PutOption
-		want  []string
-	}{
-		"due":           {nil, again().KeepDue(), nil, []string{"a", "j", "b"}},
-		"without":       {nil, again(), nil, []string{"a", "b", "j"}},
-		"more urgent":   {nil, again().KeepDue(), []qless.PutOption{qless.Priority(1)}, []string{"j", "a", "b"}},
-		"less urgent":   {nil, again().KeepDue(), []qless.PutOption{qless.Priority(-1)}, []string{"a", "b", "j"}},
-		"with a delay":  {nil, again().KeepDue(), []qless.PutOption{qless.Delay(time.Hour)}, []string{"a", "j", "b"}},
-		"before Within": {nil, again().Within(time.Minute), nil, []string{"a", "b", "j"}},
-		"after Within":  {nil, again().Within(500 * time.Millisecond), nil, []string{"a", "j", "b"}},
-		"timed out": {func(t *testing.T, e *env) {
-			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("j").JID))
-		},
-			again().KeepDue(), nil, []string{"j", "a", "b"}},
-		"released": {func(t *testing.T, e *env) { require.NoError(t, e.Pop("j").Release(t.Context(), 0)) },
-			again().KeepDue(), nil, []string{"j", "a", "b"}},
-		"parked": {func(t *testing.T, e *env) {
-			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
-			e.Put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits{"api"})
-			require.Empty(t, e.Pops("j", 1))
-			require.Equal(t, "api", e.Read("j").Parked)
-		}, again().KeepDue(), nil, []string{"a", "j", "b"}},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("a"))
-			e.Clock.Advance(time.Second)
-			e.Put("j", qless.JID("j"), qless.Unique("k"))
-			e.Clock.Advance(time.Second)
-			if c.bring != nil {
-				c.bring(t, e)
-			}
-			e.Put("q", qless.JID("b"))
-			e.Clock.Advance(time.Second)
-			require.Equal(t, "j", e.Put("q", append(c.more, c.key)...))
-			require.Equal(t, c.want, jids(e.Pops("q", 5)))
-		})
-	}
+// The model has all other ways in which a job with a key waits.
+func TestKeepDueOfAParkedJobKeepsItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("a"))
+		e.Clock.Advance(time.Second)
+		e.Put("j", qless.JID("j"), qless.Unique("k"))
+		e.Clock.Advance(time.Second)
+		require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+		e.Put("j", again().KeepDue(), qless.Limits{"api"})
+		require.Empty(t, e.Pops("j", 1))
+		require.Equal(t, "api", e.Read("j").Parked)
+		e.Put("q", qless.JID("b"))
+		e.Clock.Advance(time.Second)
+		require.Equal(t, "j", e.Put("q", again().KeepDue()))
+		require.Equal(t, []string{"a", "j", "b"}, jids(e.Pops("q", 5)))
+	})
 }
 
 func TestReplacingAmongManyPuts(t *testing.T) {
@@ -450,9 +412,9 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...any) int {
-		return len(e.Server.Commands(t, func() {
+		return e.cost(func() {
 			e.run("put", append([]any{"w1", "q", jid, "K", "{}", "0", "new", "1"}, options...)...)
-		}))
+		})
 	}
 	trigger := func(jid string) int { return put(jid, "o", `u|{"u":{"k":"k"}}`, "replace", "delay") }
 	put("first") // the queue is new

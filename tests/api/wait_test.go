@@ -101,8 +101,7 @@ func movesOn(e *env) error {
 
 // losesLock completes the job j after its first worker has lost it.
 func losesLock(e *env) error {
-	e.Put("q", qless.JID("j"), qless.Retries(3))
-	e.Pop("q")
+	e.start("q", qless.JID("j"), qless.Retries(3))
 	for range 3 {
 		e.Clock.Advance(time.Hour)
 		if jobs := e.Pops("q", 1); len(jobs) > 0 {
@@ -242,17 +241,6 @@ func TestWaitsOfAClientShareAConnection(t *testing.T) {
 	testkit.Until(t, "none is subscribed", func() bool { return subscribers() == 0 })
 }
 
-func TestAJobThatWasPutAgainIsNoLongerWaitedFor(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		ended := e.waits(t.Context(), jid)
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-		require.NoError(t, e.soon(ended).err)
-		e.Put("q", qless.JID(jid))
-		require.Empty(t, e.stored(jid))
-	})
-}
-
 // result returns the result of a job that has ended.
 func (e *env) result(jid string) qless.Result {
 	e.T.Helper()
@@ -327,12 +315,11 @@ func TestADamagedResultCountsAsNone(t *testing.T) {
 func TestAResultCostsNoCommand(t *testing.T) {
 	e := newEnv(t)
 	cost := func(set bool, end func(job *qless.Job) error) int {
-		e.Put("q", qless.JID("j"), qless.Retries(0))
-		job := e.Pop("q")
+		job := e.start("q", qless.JID("j"), qless.Retries(0))
 		if set {
 			require.NoError(t, job.SetResult(1))
 		}
-		return len(e.Server.Commands(t, func() { require.NoError(t, end(job)) }))
+		return e.cost(func() { require.NoError(t, end(job)) })
 	}
 	for name, end := range map[string]func(job *qless.Job) error{
 		"complete": func(job *qless.Job) error { return job.Complete(t.Context()) },
@@ -355,34 +342,9 @@ func (e *env) sets(job *qless.Job, done, total int, note string) {
 	require.NoError(e.T, job.SetProgress(e.T.Context(), done, total, note))
 }
 
-func TestTheLastProgressOfAJobCounts(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q", qless.Headers{"a": "1"})
-		before := e.Read(jid)
-		require.Nil(t, before.Progress)
-		job := e.Pop("q")
-		e.sets(job, 1, 3, "fetch \"it\"\n")
-		e.Clock.Advance(time.Second)
-		e.sets(job, 2, 0, "")
-		got := e.Read(jid)
-		require.WithinDuration(t, e.Clock.Now(), got.Progress.Time, time.Millisecond)
-		require.Equal(t, &qless.Progress{Done: 2, Attempt: 1, Time: got.Progress.Time}, got.Progress)
-		require.Equal(t, before.Data, got.Data)
-		require.Equal(t, before.Headers, got.Headers)
-		require.Equal(t, []string{"put", "popped"}, whats(got.History))
-		require.Nil(t, job.Progress)
-		require.NoError(t, job.Refresh(t.Context()))
-		require.Equal(t, got.Progress, job.Progress)
-		e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
-		require.Equal(t, 1<<53, e.Read(jid).Progress.Total)
-		require.Equal(t, 1<<53, must(e.Jobs(t.Context(), jid))(t)[0].Progress.Done)
-	})
-}
-
 func TestInvalidProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q")
-		job := e.Pop("q")
+		job := e.start("q")
 		e.Unchanged(func() {
 			for _, set := range []func() error{
 				func() error { return job.SetProgress(t.Context(), -1, 2, "") },
@@ -396,6 +358,12 @@ func TestInvalidProgress(t *testing.T) {
 		})
 		e.sets(job, 3, 2, "\xff")
 		require.Equal(t, "\uFFFD", e.Read(job.JID).Progress.Note)
+		e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
+		require.Equal(t, 1<<53, e.Read(job.JID).Progress.Total)
+		require.Equal(t, 1<<53, must(e.Jobs(t.Context(), job.JID))(t)[0].Progress.Done)
+		require.Nil(t, job.Progress)
+		require.NoError(t, job.Refresh(t.Context()))
+		require.Equal(t, e.Read(job.JID).Progress, job.Progress)
 	})
 }
 
@@ -447,7 +415,7 @@ func TestProgressIsPublishedOnlyForWaiters(t *testing.T) {
 	jid := e.Put("q", qless.JID("j"))
 	job := e.Pop("q")
 	e.sets(job, 1, 2, "")
-	commands := func() int { return len(e.Server.Commands(t, func() { e.sets(job, 1, 2, "") })) }
+	commands := func() int { return e.cost(func() { e.sets(job, 1, 2, "") }) }
 	require.Equal(t, 2, commands())
 	e.run("await", jid)
 	require.Equal(t, 3, commands())
