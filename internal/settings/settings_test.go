@@ -19,12 +19,20 @@ func TestWriteFormatsValues(t *testing.T) {
 	}{
 		{"heartbeat", 1500 * time.Millisecond, "1.5"},
 		{"heartbeat", "30", "30"},
-		{"jobs-history-count", uint8(7), "7"},
+		{"grace-period", 0, "0"},
+		{"jobs-history-count", int64(7), "7"},
+		{"jobs-history-count", "7", "7"},
+		{"max-job-history", uint8(7), "7"},
+		{"max-job-history", 7.0, "7"},
 		{"backoff-factor", 1.5, "1.5"},
+		{"backoff-initial-delay", 2 * time.Minute, "120"},
+		{"jobs-failed-history", 7 * 24 * time.Hour, "604800"},
+		{"jobs-failed-history", 0, "0"},
 		{"application", "mine", "mine"},
 		{"sync-enabled", true, "1"},
 		{"sync-enabled", "0", "0"},
 		{"mail" + SuffixMaxRate, "10/0.5", "10/0.5"},
+		{"mail-max-concurrency", 3, "3"},
 		{"mail" + SuffixHeartbeat, time.Second, "1"},
 	} {
 		written, err := Write(c.name, c.value)
@@ -34,24 +42,42 @@ func TestWriteFormatsValues(t *testing.T) {
 }
 
 func TestWriteRefusesValues(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		value any
-	}{
-		{"heartbeat", 0}, {"heartbeat", "NaN"}, {"heartbeat", true}, {"grace-period", -1},
-		{"jobs-history-count", 1.5}, {"jobs-history-count", time.Second}, {"application", 7},
-		{"sync-enabled", "perhaps"}, {"mail" + SuffixMaxRate, "0/60"},
-		{"mail" + SuffixMaxRate, "1/NaN"}, {SuffixHeartbeat, 60},
+	for name, values := range map[string][]any{
+		"application":           {5, 7, true, nil},
+		"backoff-factor":        {"", "x", -1, time.Second},
+		"backoff-initial-delay": {"", "x", -1, -time.Second},
+		"grace-period":          {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
+		"heartbeat":             {"", "x", "+Inf", "NaN", true, 0, -1, time.Duration(0), -time.Second, "1,5"},
+		"q-heartbeat":           {"", "x", 0, -1},
+		"q-max-concurrency":     {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
+		"histogram-history":     {"x", -1, 0.5, time.Hour},
+		"jobs-failed-history":   {"", "x", -1, true},
+		"jobs-history":          {"x", -1},
+		"jobs-history-count":    {"x", -1, 0.5, 1.5, time.Second},
+		"max-job-history":       {"x", -1, 0.5},
+		"max-worker-age":        {"x", -1},
+		"stats-history":         {"x", -1, 0.5},
+		"sync-enabled":          {"", "yes", "perhaps", 2, nil},
+		"mail" + SuffixMaxRate:  {"0/60", "1/NaN"},
+		SuffixHeartbeat:         {60},
 	} {
-		_, err := Write(c.name, c.value)
-		require.Error(t, err, "%s = %v", c.name, c.value)
+		for _, value := range values {
+			_, err := Write(name, value)
+			require.Error(t, err, "%s = %v", name, value)
+		}
 	}
 }
 
 func TestAnUnknownNameHasASuggestion(t *testing.T) {
-	_, err := Write("hartbeat", 60)
-	require.EqualError(t, err, `no setting "hartbeat"; did you mean "heartbeat"?`)
-	_, err = Write("colour", 60)
+	for name, like := range map[string]string{
+		"hartbeat": "heartbeat", "grace_period": "grace-period", "job-history": "jobs-history",
+		"mail-max-concurency": "mail-max-concurrency", "my-mail-hartbeat": "my-mail-heartbeat",
+		"-heartbeat": "heartbeat",
+	} {
+		_, err := Write(name, 1)
+		require.EqualError(t, err, `no setting "`+name+`"; did you mean "`+like+`"?`)
+	}
+	_, err := Write("colour", 60)
 	require.EqualError(t, err, `no setting "colour"`)
 }
 

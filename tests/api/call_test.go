@@ -72,11 +72,11 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
 	var commands []string
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+	client := e.observing(func(call qless.Command) {
 		mu.Lock()
 		defer mu.Unlock()
 		commands = append(commands, call.Name)
-	}})
+	})
 	defer client.Close()
 	for i := range 3 {
 		ended := begin(func() (qless.Result, error) { return client.Queue("q").Call(t.Context(), "K", nil) })

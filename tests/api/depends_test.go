@@ -56,13 +56,7 @@ func TestUndependAllOfManyGoesInSteps(t *testing.T) {
 func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	e := newEnv(t)
 	job := e.dependOnMany()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
-		if call.Name == "depends" {
-			cancel()
-		}
-	}})
+	ctx, client := e.cutAfter("depends")
 	requireCode(t, qless.ErrUnavailable, must(client.Job(ctx, job.JID))(t).UndependAll(ctx))
 	e.requireDependsOn(manyDependencies-1000, job.JID)
 

@@ -211,7 +211,7 @@ func TestAnOverviewIsReadInPages(t *testing.T) {
 		{0, queues, 3}, {-1, 0, 1}, {1, 1, 1}, {200, 200, 1}, {201, 201, 2}, {1000, queues, 3},
 	} {
 		calls := 0
-		client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { calls++ }})
+		client := e.observing(func(qless.Command) { calls++ })
 		o, err := inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{Queues: wanted.query})
 		require.NoError(t, err)
 		require.Equal(t, queues, o.Total)

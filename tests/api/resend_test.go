@@ -45,33 +45,28 @@ var cuts = map[string]struct {
 	"before the reply":  {(*testkit.Proxy).CutBeforeReply, true},
 }
 
+// A sending makes a client send a command, perhaps for a running job.
+type sending = func(c *qless.Client, running *qless.Job) error
+
 // onRunning returns a call of a method of a running job.
-func onRunning(method string) func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-	return func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-		return jobMethods[method](ctx, running)
-	}
+func onRunning(t *testing.T, method string) sending {
+	return func(_ *qless.Client, running *qless.Job) error { return jobMethods[method](t.Context(), running) }
 }
 
 func TestCommandsThatAreNotSentTwice(t *testing.T) {
+	ctx := t.Context()
 	for where, c := range cuts {
-		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
-			"pop": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Queue("q").Pop(ctx, 2))
+		for command, call := range map[string]sending{
+			"pop": func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Pop(ctx, 2)) },
+			"put": func(c *qless.Client, _ *qless.Job) error {
+				return errOf(c.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
 			},
-			"put": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
-			},
-			"timeout": func(ctx context.Context, client *qless.Client, running *qless.Job) error {
-				return repairs.TimeOut(ctx, client, running.JID)
-			},
-			"complete": onRunning("Complete"), "retry": onRunning("Retry"), "fail": onRunning("Fail"), "log": onRunning("Log"),
-			"cancel": onRunning("Cancel"), "release": onRunning("Release"), "requeue": onRunning("Move"),
-			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(repairs.UnfailInto(ctx, client, "q", "g", 1))
-			},
-			"recur": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Queue("q").Recur(ctx, "K", nil, time.Hour))
-			},
+			"timeout":  func(c *qless.Client, running *qless.Job) error { return repairs.TimeOut(ctx, c, running.JID) },
+			"unfail":   func(c *qless.Client, _ *qless.Job) error { return errOf(repairs.UnfailInto(ctx, c, "q", "g", 1)) },
+			"recur":    func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)) },
+			"complete": onRunning(t, "Complete"), "retry": onRunning(t, "Retry"), "fail": onRunning(t, "Fail"),
+			"log": onRunning(t, "Log"), "cancel": onRunning(t, "Cancel"), "release": onRunning(t, "Release"),
+			"requeue": onRunning(t, "Move"),
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
@@ -83,7 +78,7 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 
 				before, popped := e.Dump(), seen(proxy, command)
 				c.cut(proxy, scripts.Sent(command))
-				requireCode(t, qless.ErrUnavailable, call(t.Context(), client, &running))
+				requireCode(t, qless.ErrUnavailable, call(client, &running))
 				require.Equal(t, popped+1, seen(proxy, command))
 				require.Equal(t, *jobs[0], running, "the outcome is unknown")
 				if c.ran && command != "unfail" {
@@ -100,21 +95,14 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 }
 
 func TestCommandsThatAreSentAgain(t *testing.T) {
+	ctx := t.Context()
 	for where, c := range cuts {
-		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
-			"get": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Job(ctx, "running"))
-			},
-			"peek": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Queue("q").Peek(ctx, 1))
-			},
-			"config.set": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return client.Config().Set(ctx, "heartbeat", 5)
-			},
-			"heartbeat": onRunning("Heartbeat"), "tag": onRunning("Tag"),
-			"queues": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				return errOf(client.Queues(ctx))
-			},
+		for command, call := range map[string]sending{
+			"get":        func(c *qless.Client, _ *qless.Job) error { return errOf(c.Job(ctx, "running")) },
+			"peek":       func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Peek(ctx, 1)) },
+			"config.set": func(c *qless.Client, _ *qless.Job) error { return c.Config().Set(ctx, "heartbeat", 5) },
+			"queues":     func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queues(ctx)) },
+			"heartbeat":  onRunning(t, "Heartbeat"), "tag": onRunning(t, "Tag"),
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
@@ -122,7 +110,7 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 				e.Put("q")
 				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
 				c.cut(proxy, scripts.Sent(command))
-				require.NoError(t, call(t.Context(), client, jobs[0]))
+				require.NoError(t, call(client, jobs[0]))
 				require.Equal(t, 2, seen(proxy, command))
 			})
 		}
@@ -200,10 +188,8 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			_, proxy, client := proxied(t)
 			c.cut(proxy, scripts.Sent("put.many"))
-			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				{Klass: "K"}, spec(qless.JID("j"), qless.IfAbsent),
-			})
-			requireCode(t, qless.ErrUnavailable, err)
+			jobs := []qless.JobSpec{{Klass: "K"}, spec(qless.JID("j"), qless.IfAbsent)}
+			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), jobs)))
 			require.Equal(t, 1, seen(proxy, "put.many"))
 		})
 	}
