@@ -1,7 +1,23 @@
 package api
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +27,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
@@ -234,4 +251,345 @@ func TestAQueuesMaxConcurrency(t *testing.T) {
 	require.NotContains(t, e.Dump(), "ql:config")
 	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-max-concurrency", "-5")))
 	requireLimit(0)
+}
+
+// chain returns an error and all errors beneath it.
+func chain(err error) []error {
+	if err == nil {
+		return nil
+	}
+	all := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			all = append(all, chain(one)...)
+		}
+	}
+	return append(all, chain(errors.Unwrap(err))...)
+}
+
+// dial fails to dial a URL. It returns the error, and the texts of the error, those beneath it, the
+// log and go-redis.
+func dial(t *testing.T, url string) (texts string, err error) {
+	t.Helper()
+	var log bytes.Buffer
+	heard := testkit.Overhear(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := qless.Dial(ctx, url, &qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.Error(t, err)
+	require.Nil(t, client)
+	for _, one := range chain(err) {
+		texts += fmt.Sprintf("%s\n%v\n%+v\n%#v\n%q\n", one.Error(), one, one, one, one)
+	}
+	return texts + log.String() + heard(), err
+}
+
+func TestDialRevealsNoSecretsOfAnUnreadableURL(t *testing.T) {
+	const encoded = "is there a special character in the password? write it percent-encoded, as in %2F"
+	for url, hint := range map[string]string{
+		"redis://alice:pa5s/w0rd@host:6379":          encoded,
+		"redis://:1234/w0rd@host:6379":               encoded,
+		"redis://alice:1234/w0rd@host:6379/0":        encoded,
+		"redis://alice:pa5s?w0rd@host:6379":          encoded,
+		"redis://:1234?w0rd@host:6379":               encoded,
+		"redis://alice:pa5s#w0rd@host:6379":          encoded,
+		"redis://:1234#w0rd@host:6379":               encoded,
+		"redis://alice:pa5s%w0rd@host:6379":          encoded,
+		"redis://alice:pa5s%":                        encoded,
+		"redis://alice:pa5s[w0rd@host:6379":          encoded,
+		"redis://alice:pa5s\\w0rd@host:6379":         encoded,
+		"redis://alice:pa5s\"w0rd@host:6379":         encoded,
+		"redis://alice:pa5s@host/w0rd@host:6379":     encoded,
+		"redis://alice:pa5sw0rd@host:port":           encoded,
+		"redis://alice:pa5sw0rd@host:0":              "from 1 to 65535",
+		"redis://alice:pa5sw0rd@host:65536":          "from 1 to 65535",
+		"redis://host:99999999999999999999":          "from 1 to 65535",
+		"rediss://[::1]:123456/0":                    "from 1 to 65535",
+		"redis://alice:pa5sw0rd@[host:6379":          encoded,
+		"redis://alice:pa5sw0rd":                     encoded,
+		"rediss://alice:pa5s/w0rd@host:6379":         encoded,
+		"unix://alice:1234/w0rd@/run/redis.sock":     encoded,
+		"redis:/alice:pa5sw0rd@host:6379":            "redis://localhost:6379",
+		"redis:alice:pa5sw0rd@host:6379":             "redis://localhost:6379",
+		"alice:pa5sw0rd@host:6379":                   "redis://localhost:6379",
+		"//alice:pa5sw0rd@host:6379":                 "redis://localhost:6379",
+		"redis://alice:pa5s w0rd@host:6379":          "a space",
+		" redis://alice:pa5sw0rd@host:6379":          "a space",
+		"redis://alice:pa5sw0rd@host:6379\n":         "a space",
+		"redis://alice:pa5sw0rd@host\x00:6379":       "a space",
+		"redis-sentinel://alice:pa5sw0rd@host:26379": "sentinel",
+		"redis+sentinel://alice:pa5sw0rd@host:26379": "sentinel",
+		"alice://pa5sw0rd@host:26379":                "sentinel",
+		"redis://alice:pa5sw0rd@host:6379/w0rd":      "no database number",
+		"redis://alice:pa5sw0rd@host:6379/0/1":       "no database number",
+		"redis://alice:pa5sw0rd@host?db=w0rd":        `"db"`,
+		"redis://host?dial_timeout=w0rd":             `"dial_timeout"`,
+		"redis://host?password=pa5sw0rd":             `"password"`,
+		"redis://host/0?protocol=w0rd&pool_size=1":   `"protocol"`,
+		"unix://alice:pa5sw0rd@":                     "no path",
+		"redis://host?addr=host2:6379":               "add cluster=true",
+		"redis://host?cluster=w0rd":                  `"cluster"`,
+		"redis://host?cluster=true&addr=w0rd":        `"addr"`,
+		"redis://host?cluster=true&db=1":             `"db"`,
+		"redis://host/1?cluster=true":                "no database but 0",
+		"redis://host?cluster=true&master_name=w0rd": "both of the options",
+		"redis://host?cluster=true&password=pa5s":    `"password"`,
+		"redis://host?master_name=":                  `"master_name"`,
+		"redis://host?master_name=m&pool_size=w0rd":  `"pool_size"`,
+		"redis://host/w0rd?master_name=m":            "no database number",
+		"unix:///run/redis.sock?cluster=true":        "names a socket",
+		"":                                           "is REDIS_URL set?",
+		" \n":                                        "is REDIS_URL set?",
+		"localhost:6379":                             "want redis://localhost:6379",
+		"localhost":                                  "redis://localhost:6379",
+		"6379":                                       "redis://localhost:6379",
+	} {
+		t.Run(url, func(t *testing.T) {
+			texts, err := dial(t, url)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, hint)
+			for _, secret := range []string{"alice", "pa5s", "w0rd", "1234"} {
+				require.NotContains(t, texts, secret)
+			}
+		})
+	}
+}
+
+func TestDialRevealsNoPasswordWhenItCannotConnect(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", "on", ">another", "+@all").Err())
+	for what, url := range map[string]string{
+		"a wrong password":     "redis://alice:pa5s%2Fw0rd@" + e.Server.Addr(),
+		"an unknown user":      "redis://nobody:pa5s%2Fw0rd@" + e.Server.Addr(),
+		"an unknown host":      "redis://alice:pa5s%2Fw0rd@host.invalid:6379?max_retries=-1",
+		"no one listens":       "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?max_retries=-1",
+		"a server without TLS": "rediss://alice:pa5s%2Fw0rd@" + e.Server.Addr() + "?max_retries=-1&dial_timeout=100ms",
+		"a socket":             "unix://alice:pa5s%2Fw0rd@/nowhere/redis.sock?max_retries=-1",
+		"no sentinel listens":  "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?master_name=m&password=pa5sw0rd",
+		"no cluster listens":   "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?cluster=true&max_retries=-1",
+	} {
+		t.Run(what, func(t *testing.T) {
+			texts, _ := dial(t, url)
+			require.NotContains(t, texts, "pa5s")
+			require.NotContains(t, texts, "w0rd")
+		})
+	}
+}
+
+func TestDialTakesAPasswordThatIsPercentEncoded(t *testing.T) {
+	e := newEnv(t)
+	const password = `a/b?c#d%e@f:g[h]i\j"k l`
+	const encoded = "a%2Fb%3Fc%23d%25e%40f%3Ag%5Bh%5Di%5Cj%22k%20l"
+	rules := []string{"on", ">" + password, "~*", "&*", "+@all"}
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
+	client := must(qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.Server.Addr()+"/0?dial_timeout=5s", nil))(t)
+	defer client.Close()
+	require.NoError(t, errOf(client.Queue("q").Counts(t.Context())))
+}
+
+// serve serves each connection with a function until the test ends, and returns the address.
+func serve(t *testing.T, listener net.Listener, connection func(net.Conn)) string {
+	t.Helper()
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				connection(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func listenTCP(t *testing.T) net.Listener {
+	t.Helper()
+	return must(net.Listen("tcp", "127.0.0.1:0"))(t)
+}
+
+// pretend serves the replies of a Redis server whose INFO has these lines.
+func pretend(t *testing.T, info string) string {
+	t.Helper()
+	return serve(t, listenTCP(t), func(conn net.Conn) {
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() { // only the command's own line has letters
+			switch strings.ToUpper(lines.Text()) {
+			case "HELLO", "CLIENT":
+				fmt.Fprint(conn, "-ERR unknown command\r\n")
+			case "PING":
+				fmt.Fprint(conn, "+PONG\r\n")
+			case "INFO":
+				fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+			}
+		}
+	})
+}
+
+func TestDialLooksAtTheServer(t *testing.T) {
+	for info, want := range map[string]struct {
+		kind    error
+		message string
+	}{
+		"redis_version:5.0.3":   {qless.ErrInvalid, "qless needs Redis 6.2 or later; this is 5.0.3"},
+		"redis_version:6.0.16":  {qless.ErrInvalid, "qless needs Redis 6.2 or later; this is 6.0.16"},
+		"redis_version:6.2.0":   {},
+		"redis_version:10.0.1":  {},
+		"redis_version:unknown": {},
+		"":                      {},
+		"redis_version:7.2.4\r\nrole:slave\r\n": {
+			qless.ErrUnavailable, "the server is a replica and takes no writes: use its master",
+		},
+		"redis_version:7.2.4\r\nrole:master\r\n# Cluster\r\ncluster_enabled:1": {
+			qless.ErrInvalid, `namespace "ql:" has no hash tag`,
+		},
+		"redis_version:7.2.4\r\nrole:master\r\ncluster_enabled:0": {},
+	} {
+		t.Run(info, func(t *testing.T) {
+			client, err := qless.Dial(t.Context(), "redis://"+pretend(t, info), nil)
+			if want.kind == nil {
+				require.NoError(t, err)
+				require.NoError(t, client.Close())
+				return
+			}
+			require.Contains(t, requireCode(t, want.kind, err).Message, want.message)
+		})
+	}
+}
+
+func TestDialTakesAClusterWithAHashTag(t *testing.T) {
+	address := pretend(t, "redis_version:7.2.4\r\ncluster_enabled:1")
+	client := must(qless.Dial(t.Context(), "redis://"+address, &qless.ClientConfig{Namespace: "{a}:ql:"}))(t)
+	require.NoError(t, client.Close())
+}
+
+func TestDialOfARealReplica(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	_, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr(), nil)
+	require.Equal(t, "the server is a replica and takes no writes: use its master, 127.0.0.1:1",
+		requireCode(t, qless.ErrUnavailable, err).Message)
+}
+
+func TestDialOfARealClusterNode(t *testing.T) {
+	server := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", t.TempDir()+"/n")
+	_, err := qless.Dial(t.Context(), "redis://"+server.Addr(), nil)
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "has no hash tag")
+}
+
+func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
+	e := newEnv(t)
+	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
+	require.NoError(t, must(qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil))(t).Close())
+}
+
+func TestDialWantsAPasswordWithAColon(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "requirepass", "secret").Err())
+	addr := e.Server.Addr()
+	texts, err := dial(t, "redis://secret@"+addr)
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "redis://:PASSWORD@HOST")
+	require.NotContains(t, texts, "secret")
+	_, err = dial(t, "redis://"+addr)
+	require.Contains(t, requireCode(t, qless.ErrServer, err).Message, "NOAUTH ")
+}
+
+// go-redis logs each attempt.
+func TestDialSaysItOnce(t *testing.T) {
+	heard := testkit.Overhear(t)
+	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
+	require.LessOrEqual(t, strings.Count(heard(), "refused"), 1)
+
+	heard = testkit.Overhear(t)
+	requireCode(t, qless.ErrUnavailable, errOf(qless.Dial(t.Context(), "redis://host.invalid", nil)))
+	require.LessOrEqual(t, strings.Count(heard(), "no such host"), 1, "unless the resolver is away")
+}
+
+// silent reads and never answers, as a plain server may do with a handshake.
+func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+func TestDialHintsAtTLS(t *testing.T) {
+	secure := tls.NewListener(listenTCP(t), &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}})
+	closing := func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }
+	talking := func(conn net.Conn) { fmt.Fprint(conn, "-ERR unknown command\r\n"); silent(conn) }
+	const wantPlain, wantTLS = "want redis:// in place of rediss://", "want rediss:// in place of redis://"
+	for what, c := range map[string]struct {
+		url  string
+		kind error
+		hint string
+	}{
+		"a server that never answers": {
+			"rediss://" + serve(t, listenTCP(t), silent) + "?dial_timeout=200ms",
+			qless.ErrUnavailable, wantPlain,
+		},
+		"a server that answers plainly": {
+			"rediss://" + serve(t, listenTCP(t), talking), qless.ErrInvalid, wantPlain,
+		},
+		"a server that ends the handshake": {
+			"rediss://" + serve(t, listenTCP(t), closing), qless.ErrUnavailable, wantPlain,
+		},
+		"a real server without TLS": {
+			"rediss://" + testkit.Start(t).Addr() + "?dial_timeout=200ms", nil, wantPlain,
+		},
+		"a server with TLS": {
+			"redis://" + serve(t, secure, silent), nil, wantTLS,
+		},
+		"a server that closes the connection": {
+			"redis://" + serve(t, listenTCP(t), closing), qless.ErrUnavailable, wantTLS,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := qless.Dial(ctx, c.url, nil)
+			require.ErrorContains(t, err, c.hint)
+			require.NoError(t, ctx.Err(), "it does not try until the context ends")
+			if c.kind != nil {
+				requireCode(t, c.kind, err)
+			}
+		})
+	}
+}
+
+// selfSigned returns a self-signed certificate.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func TestNewNeedsAClient(t *testing.T) {
+	var single *redis.Client
+	var cluster *redis.ClusterClient
+	for _, none := range []redis.UniversalClient{nil, single, cluster} {
+		_, err := qless.New(none, nil)
+		require.EqualError(t, err, "qless: new: no redis client")
+		requireCode(t, qless.ErrInvalid, err)
+	}
+}
+
+func TestAServerThatCannotSaveIsDialed(t *testing.T) {
+	folder := t.TempDir()
+	server := testkit.Start(t, "--dir", folder, "--save", "3600 1000000")
+	inTheWay := filepath.Join(folder, "dump.rdb", "full") // root may write anywhere
+	require.NoError(t, os.MkdirAll(inTheWay, 0o700))
+	rdb := server.Client(t)
+	require.NoError(t, rdb.BgSave(t.Context()).Err())
+	testkit.Until(t, "the snapshot to fail", func() bool {
+		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "MISCONF")
+	})
+	client := must(qless.Dial(t.Context(), "redis://"+server.Addr(), nil))(t)
+	defer func() { _ = client.Close() }()
+	_, err := inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{})
+	require.NoError(t, err, "reads work")
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.ErrorIs(t, err, qless.ErrServer)
+	require.ErrorContains(t, err, "MISCONF")
 }
