@@ -72,7 +72,7 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 func TestNewRefusesARing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
 	defer ring.Close()
-	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}} {
+	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}, {Replicas: 1, ReplicaTimeout: time.Second}} {
 		_, err := qless.New(ring, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "package shards")
 	}
@@ -81,9 +81,9 @@ func TestNewRefusesARing(t *testing.T) {
 func TestNewRefusesWhatCannotBeUsed(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
-	requireCode(t, qless.ErrInvalid, errOf(qless.New(nil, nil)))
 	for _, config := range []*qless.ClientConfig{
 		{Namespace: "\xff"}, {WorkerName: "\xff"}, {MaxData: -2}, {Replicas: -2}, {ReplicaTimeout: -1},
+		{Replicas: 1, ReplicaTimeout: time.Microsecond}, {Replicas: 1, ReplicaTimeout: -time.Second},
 	} {
 		requireCode(t, qless.ErrInvalid, errOf(qless.New(rdb, config)))
 	}
@@ -130,20 +130,10 @@ func TestDialOwnsItsConnections(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, redis.ErrClosed)
 
+	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
+	requireCode(t, qless.ErrInvalid, err)
 	require.NoError(t, e.Close())
 	require.NoError(t, e.Redis.Ping(t.Context()).Err(), "a client made by New leaves them open")
-}
-
-func TestDialErrors(t *testing.T) {
-	e := newEnv(t)
-	requireCode(t, qless.ErrInvalid, errOf(qless.Dial(t.Context(), "not a url", nil)))
-	_, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
-	requireCode(t, qless.ErrInvalid, err)
-	e.Server.Kill()
-	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?max_retries=-1", nil)
-	requireCode(t, qless.ErrUnavailable, err)
-	var refused *net.OpError
-	require.ErrorAs(t, err, &refused)
 }
 
 func TestEachSettingHasItsDefault(t *testing.T) {
@@ -208,7 +198,9 @@ func TestAQueuesHeartbeat(t *testing.T) {
 		t.Helper()
 		require.Equal(t, qless.QueueSettings{Heartbeat: want}, must(q.Settings(ctx))(t))
 		e.Put("q")
-		require.WithinDuration(t, e.Clock.Now().Add(want), e.Pop("q").Expires, time.Second)
+		job := e.Pop("q")
+		require.WithinDuration(t, e.Clock.Now().Add(want), job.Expires, time.Second)
+		require.WithinDuration(t, e.Clock.Now().Add(want), must(job.Heartbeat(ctx))(t), time.Second)
 	}
 	requireHeartbeat(time.Minute)
 	e.Set("heartbeat", 90)
@@ -217,6 +209,8 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	requireHeartbeat(2500 * time.Millisecond)
 	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-heartbeat", "-5")))
 	requireHeartbeat(-5 * time.Second)
+	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-heartbeat", "0")))
+	requireHeartbeat(0)
 	require.NoError(t, errOf(e.Do(ctx, "config.set", "q-heartbeat", "soon")))
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 0))
@@ -503,6 +497,8 @@ func TestDialSaysItOnce(t *testing.T) {
 	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
 	require.LessOrEqual(t, strings.Count(heard(), "refused"), 1)
 
 	heard = testkit.Overhear(t)
@@ -536,9 +532,7 @@ func TestDialHintsAtTLS(t *testing.T) {
 		"a real server without TLS": {
 			"rediss://" + testkit.Start(t).Addr() + "?dial_timeout=200ms", nil, wantPlain,
 		},
-		"a server with TLS": {
-			"redis://" + serve(t, secure, silent), nil, wantTLS,
-		},
+		"a server with TLS": {"redis://" + serve(t, secure, silent), nil, wantTLS},
 		"a server that closes the connection": {
 			"redis://" + serve(t, listenTCP(t), closing), qless.ErrUnavailable, wantTLS,
 		},

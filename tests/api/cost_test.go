@@ -506,9 +506,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	data := map[string]int{"user": 1234}
 	q := client.Queue("q")
-	put := func(q *qless.Queue) {
-		assert.NoError(t, errOf(q.Put(t.Context(), "K", data)))
-	}
+	put := func(q *qless.Queue) { assert.NoError(t, errOf(q.Put(t.Context(), "K", data))) }
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() { put(q) }), 25.0, "Put")
 
 	jobs := make([]qless.JobSpec, 100)

@@ -87,56 +87,36 @@ func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 	}
 }
 
-// listSuffixes are the suffixes of the keys of each job's lists.
-var listSuffixes = []string{"-history", "-dependents", "-dependencies"}
-
 func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("x"), qless.DependsOn{e.Put("q", qless.JID("parent"), qless.Priority(1))})
 	e.Put("q", qless.JID("running"), qless.Priority(2))
 	running := e.Pop("q")
 	require.Equal(t, "running", running.JID)
-	sharded := e.sharded(shards.ByJID, 2)
-	ctx := t.Context()
-	for _, suffix := range listSuffixes {
-		name := "x" + suffix
+	ctx, q, sharded := t.Context(), e.Queue("q"), e.sharded(shards.ByJID, 2).Queue("q")
+	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
+		name, jid := "x"+suffix, qless.JID("j")
 		depends := qless.DependsOn{"parent", name}
-		for what, call := range map[string]func() (string, error){
-			"Put": func() (string, error) {
-				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
-				return "j", err
-			},
-			"Put of a job that exists": func() (string, error) {
-				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("x"), depends)
-				return "x", err
-			},
-			"PutMany": func() (string, error) {
-				_, err := e.Queue("q").PutMany(ctx, []qless.JobSpec{
-					{Klass: "K"}, spec(qless.JID("j"), depends),
-				})
-				return "j", err
-			},
-			"Put into shards": func() (string, error) {
-				_, err := sharded.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
-				return "j", err
-			},
-			"PutMany into shards": func() (string, error) {
-				_, err := sharded.Queue("q").PutMany(ctx, []qless.JobSpec{
-					{Klass: "K"}, spec(qless.JID("j"), depends),
-				})
-				return "j", err
-			},
-			"Complete": func() (string, error) { return "running", running.Next(ctx, "q2", depends) },
-			"Move":     func() (string, error) { return "x", e.Read("x").Move(ctx, "q2", depends) },
-			"Depend":   func() (string, error) { return "x", e.Read("x").Depend(ctx, "parent", name) },
-		} {
-			e.Unchanged(func() {
-				jid, err := call()
-				failure := requireCode(t, qless.ErrInvalid, err)
-				require.Equal(t, jid, failure.JID, "%s: %s", what, name)
+		many := []qless.JobSpec{{Klass: "K"}, spec(jid, depends)}
+		e.Unchanged(func() {
+			for what, c := range map[string]struct {
+				jid string
+				err error
+			}{
+				"Put":                      {"j", errOf(q.Put(ctx, "K", nil, jid, depends))},
+				"Put of a job that exists": {"x", errOf(q.Put(ctx, "K", nil, qless.JID("x"), depends))},
+				"PutMany":                  {"j", errOf(q.PutMany(ctx, many))},
+				"Put into shards":          {"j", errOf(sharded.Put(ctx, "K", nil, jid, depends))},
+				"PutMany into shards":      {"j", errOf(sharded.PutMany(ctx, many))},
+				"Complete":                 {"running", running.Next(ctx, "q2", depends)},
+				"Move":                     {"x", e.Read("x").Move(ctx, "q2", depends)},
+				"Depend":                   {"x", e.Read("x").Depend(ctx, "parent", name)},
+			} {
+				failure := requireCode(t, qless.ErrInvalid, c.err)
+				require.Equal(t, c.jid, failure.JID, "%s: %s", what, name)
 				require.Contains(t, failure.Message, name, what)
-			})
-		}
+			}
+		})
 	}
 	require.NoError(t, e.Read("x").Undepend(ctx, "x-history"), "it has none, and nothing is written")
 	require.Equal(t, qless.StateDepends, e.Read("x").State)

@@ -250,15 +250,6 @@ func TestMessagesOfOthersOnTheChannels(t *testing.T) {
 	}
 }
 
-// failIn puts jobs and fails them in the group g.
-func (e *env) failIn(queue string, jids ...string) {
-	e.T.Helper()
-	for _, jid := range jids {
-		e.Put(queue, qless.JID(jid))
-		require.NoError(e.T, e.Pop(queue).Fail(e.T.Context(), "g", "m"))
-	}
-}
-
 // quietChanges are changes that other clients' scripts do not announce, with the events of ours.
 var quietChanges = []struct {
 	what string
@@ -277,16 +268,16 @@ var quietChanges = []struct {
 	{"a retry without retries that says why", withoutRetries, retries("g", "m"), []events.Event{
 		{Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m"},
 	}},
-	{"a failed job that is unfailed", func(e *env) { e.failIn("q", "j", "k") },
+	{"a failed job that is unfailed", func(e *env) { e.fails("q", "g", "j", "k") },
 		func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
 		[]events.Event{{Kind: events.Unfailed, JID: "j", Queue: "q", Group: "g", Count: 1}}},
-	{"a group that is unfailed", func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
+	{"a group that is unfailed", func(e *env) { e.fails("q", "g", "j", "k"); e.fails("r", "g", "l") },
 		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "g", 10)) },
 		[]events.Event{
 			{Kind: events.Unfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
 			{Kind: events.Unfailed, Queue: "q", Group: "g", Count: 2},
 		}},
-	{"a group that is unfailed into a queue", func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
+	{"a group that is unfailed into a queue", func(e *env) { e.fails("q", "g", "j"); e.fails("r", "g", "k") },
 		func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10)) },
 		[]events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}}},
 	{"a group without jobs", nothing,

@@ -64,9 +64,7 @@ func (e *env) finishAll(queue, action string, jids []string, args ...any) {
 	}
 }
 
-func sorted(list []string) []string {
-	return slices.Sorted(slices.Values(list))
-}
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
 func TestAMegabyteOfData(t *testing.T) {
 	e := newLargeEnv(t)

@@ -107,9 +107,7 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 		e.Put("p", qless.JID("other"))
 		e.Put("q", append(options, qless.DependsOn{"other"})...)
 	},
-	qless.StateRunning: func(e *env, options ...qless.PutOption) {
-		e.start("q", options...)
-	},
+	qless.StateRunning: func(e *env, options ...qless.PutOption) { e.start("q", options...) },
 	lost: func(e *env, options ...qless.PutOption) {
 		e.start("q", options...)
 		e.Clock.Advance(time.Hour)

@@ -344,10 +344,7 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
 		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
 		"be withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
-		"be replaced": func(e *env) error {
-			e.Put("q", qless.Unique("k").Replace())
-			return nil
-		},
+		"be replaced":  func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
 			e.slots("api", 1)

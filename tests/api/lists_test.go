@@ -197,6 +197,14 @@ func (e *env) fail(queue, group string, options ...qless.PutOption) string {
 	return jid
 }
 
+// fails does so with several jobs, one after another.
+func (e *env) fails(queue, group string, jids ...string) {
+	e.T.Helper()
+	for _, jid := range jids {
+		e.fail(queue, group, qless.JID(jid))
+	}
+}
+
 // lists reads the jids of a whole list of a queue.
 func (e *env) lists(list inspect.List, queue string) []string {
 	e.T.Helper()
@@ -302,14 +310,6 @@ func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
 	})
 }
 
-func TestAParkedJobReportsItsLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.park("q", "j")
-		page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, "api", page.Items[0].Parked)
-	})
-}
-
 func TestAJobWithoutARecordIsListed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("there"))
@@ -389,9 +389,7 @@ func TestListsThatThereAreNot(t *testing.T) {
 }
 
 // inQueue selects the jobs of a list of the queue q.
-func (e *env) inQueue(list inspect.List) inspect.Selection {
-	return e.inspect().Queue("q", list)
-}
+func (e *env) inQueue(list inspect.List) inspect.Selection { return e.inspect().Queue("q", list) }
 
 // selections returns a selection of each list.
 func selections(e *env) map[string]inspect.Selection {

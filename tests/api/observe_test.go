@@ -225,11 +225,9 @@ func TestAPutObserverMayWatchOnlyTheBegin(t *testing.T) {
 
 func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	var w putWitness
-	config := qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin, Namespace: "a:"}
-	a := newEnvWith(t, config)
-	config.Namespace = "b:"
-	b := a.NewClient(a.Redis, config)
-	sharded := must(shards.New(shards.ByJID, a.Client, b))(t)
+	sharded := newEnv(t).shardedWith(shards.ByJID, 2, func(string) qless.ClientConfig {
+		return qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin}
+	})
 	jids := must(sharded.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)))(t)
 	calls := w.take()
 	require.Len(t, calls, 2)
@@ -255,18 +253,16 @@ func TestAnObserverThatDoesNotReturnIsLogged(t *testing.T) {
 	}
 	call := func(context.Context, qless.Command) { breaksIf(broken == "call") }
 	var told bytes.Buffer
-	config := qless.ClientConfig{
-		Observer: call, PutObserver: begin, Namespace: "a:",
-		Logger: slog.New(slog.NewTextHandler(&told, nil)),
-	}
-	a := newEnvWith(t, config)
-	config.Namespace = "b:"
-	b := a.NewClient(a.Redis, config)
-	sharded := must(shards.New(shards.ByJID, a.Client, b))(t)
+	sharded := newEnv(t).shardedWith(shards.ByJID, 2, func(string) qless.ClientConfig {
+		return qless.ClientConfig{
+			Observer: call, PutObserver: begin, Logger: slog.New(slog.NewTextHandler(&told, nil)),
+		}
+	})
+	queue := sharded.Clients()[0].Queue("q")
 	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
 	puts := map[string]func() error{
-		"Put":     func() error { return errOf(a.Queue("q").Put(t.Context(), "K", nil)) },
-		"PutMany": func() error { return errOf(a.Queue("q").PutMany(t.Context(), jobs)) },
+		"Put":     func() error { return errOf(queue.Put(t.Context(), "K", nil)) },
+		"PutMany": func() error { return errOf(queue.PutMany(t.Context(), jobs)) },
 		"shards":  func() error { return errOf(sharded.Queue("q").PutMany(t.Context(), jobs)) },
 	}
 	for name, put := range puts {

@@ -515,18 +515,17 @@ func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
 		{"damaged before, and nothing said", "h|{", nil, "h|{"},
 	} {
 		runOnEach(t, c.name, func(t *testing.T, e *env) {
-			e.putStored()
-			if c.before != "" {
-				require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+			before := func() {
+				e.putStored()
+				if c.before != "" {
+					require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+				}
 			}
+			before()
 			e.putStored(c.pairs...)
 			requireStored(t, c.after, e.stored("j"))
-		})
-		runOnEach(t, c.name+", in a next queue", func(t *testing.T, e *env) {
-			e.putStored()
-			if c.before != "" {
-				require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
-			}
+			require.NoError(t, e.Cancel(t.Context(), "j"))
+			before()
 			e.Pop("q")
 			e.run("complete", append([]any{"j", "w1", "q", "{}", "next", "q2"}, c.pairs...)...)
 			requireStored(t, c.after, e.stored("j"))
@@ -690,13 +689,9 @@ func TestHeadersOfTheContext(t *testing.T) {
 
 func TestHeadersInShards(t *testing.T) {
 	e := newEnv(t)
-	shard := func(name string) *qless.Client {
-		return e.NewClient(e.Redis, qless.ClientConfig{
-			Headers:   func(context.Context) map[string]string { return headers{"shard": name} },
-			Namespace: name,
-		})
-	}
-	sharded := must(shards.New(shards.ByJID, shard("a:"), shard("b:")))(t)
+	sharded := e.shardedWith(shards.ByJID, 2, func(name string) qless.ClientConfig {
+		return qless.ClientConfig{Headers: func(context.Context) map[string]string { return headers{"shard": name} }}
+	})
 	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
 	for _, jid := range append(must(sharded.Queue("q").PutMany(t.Context(), specs(10)))(t), jid) {
 		job := must(sharded.Job(t.Context(), jid))(t)

@@ -260,12 +260,3 @@ func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
 		require.Equal(t, want[job.JID], job.Priority)
 	}
 }
-
-// The scripts of reqless 1.0 call the queue of a put queue, where others call it q.
-func TestTheQueueOfAPutByReqlessIsRead(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
-	require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", `[1704196801,"put",{"queue":"next"}]`).Err())
-	history := e.Read(jid).History
-	require.Equal(t, qless.HistoryEntry{When: noon.Local().Add(time.Second), What: "put", Queue: "next"}, history[1])
-}

@@ -31,10 +31,10 @@ func TestAJobThatIsPutReadsBack(t *testing.T) {
 	require.Equal(t, `{"to":"ann"}`, string(job.Data))
 	require.Equal(t, -3, job.Priority)
 	require.Equal(t, []qless.HistoryEntry{{When: noon.Local(), What: "put", Queue: "q"}}, job.History)
-	jid = must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour))(t)
+	jid = must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.Backlog(4)))(t)
 	require.Regexp(t, "^[0-9a-f]{32}$", jid)
 	require.Equal(t, "{}", string(e.recurring(jid).Data))
-	require.Equal(t, 5, e.recurring(jid).Retries)
+	require.Equal(t, [2]int{5, 4}, [2]int{e.recurring(jid).Retries, e.recurring(jid).Backlog})
 }
 
 func TestDataIsKeptByteForByte(t *testing.T) {
@@ -59,29 +59,6 @@ func TestDataIsKeptByteForByte(t *testing.T) {
 		require.Equal(t, data, string(e.Read(jid).Data), "after a move")
 		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.Equal(t, data, string(e.Read(jid).Data), "after it was completed")
-	}
-}
-
-func TestDataIsMarshalledOnce(t *testing.T) {
-	e := newEnv(t)
-	type welcome struct {
-		To    string `json:"to"`
-		Times []int  `json:"times"`
-	}
-	for _, c := range []struct {
-		data any
-		want string
-	}{
-		{nil, `{}`},
-		{"text", `"text"`},
-		{`{"a":1}`, `"{\"a\":1}"`},
-		{int64(9007199254740993), `9007199254740993`},
-		{[]string{}, `[]`},
-		{welcome{To: "ann"}, `{"to":"ann","times":null}`},
-		{&welcome{To: "<é>", Times: []int{1}}, `{"to":"\u003cé\u003e","times":[1]}`},
-	} {
-		jid := must(e.Queue("q").Put(t.Context(), "K", c.data))(t)
-		require.Equal(t, c.want, string(e.Read(jid).Data))
 	}
 }
 
@@ -112,17 +89,6 @@ func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 			put := e.puts("q", specs(500, qless.Priority(priority))...)
 			require.Equal(t, put, jids(e.Pops("q", 500)))
 		})
-	}
-}
-
-func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
-	for value, want := range map[string]time.Duration{"soon": time.Minute, "0": 0, "-5": -5 * time.Second} {
-		e := newEnv(t)
-		e.run("config.set", "q-heartbeat", value)
-		job := e.start("q", qless.JID("j"))
-		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)
-		until := must(job.Heartbeat(t.Context()))(t)
-		require.WithinDuration(t, noon.Add(want), until, time.Second, value)
 	}
 }
 
@@ -259,9 +225,7 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 
 func TestJobsThatExistInShards(t *testing.T) {
 	e := newEnv(t)
-	sharded := must(shards.New(shards.ByJID,
-		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "b:"})))(t)
-	q := sharded.Queue("q")
+	q := e.sharded(shards.ByJID, 2).Queue("q")
 	jobs := specs(20)
 	var want []string
 	for i := range jobs {

@@ -86,7 +86,7 @@ func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
-		e.failIn("q", want...)
+		e.fails("q", "g", want...)
 		require.NoError(t, errOf(e.inspect().Failed("g").Unfail(t.Context())))
 		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
@@ -464,28 +464,24 @@ type scene struct {
 
 // lists fill a list with the jobs of a scene.
 var lists = map[string]func(s *scene) inspect.Selection{
-	"waiting": func(s *scene) inspect.Selection {
-		s.putAll()
-		return inspect.New(s.Client).Queue("q", inspect.Waiting)
-	},
+	"waiting": func(s *scene) inspect.Selection { s.putAll(); return s.inQueue(inspect.Waiting) },
 	"unique": func(s *scene) inspect.Selection {
 		s.putAll(qless.Unique("k"), qless.Limits{"l"})
-		return inspect.New(s.Client).Queue("q", inspect.Waiting)
+		return s.inQueue(inspect.Waiting)
 	},
 	"scheduled": func(s *scene) inspect.Selection {
 		s.putAll(qless.Delay(time.Hour))
-		return inspect.New(s.Client).Queue("q", inspect.Scheduled)
+		return s.inQueue(inspect.Scheduled)
 	},
 	"parked": func(s *scene) inspect.Selection {
-		s.limit("l", qless.LimitConfig{Concurrency: 1})
+		s.slots("l", 1)
 		s.putAll(qless.Limits{"l"})
 		s.Pops("q", len(s.jids))
-		return inspect.New(s.Client).Queue("q", inspect.Scheduled)
+		return s.inQueue(inspect.Scheduled)
 	},
 	"depends": func(s *scene) inspect.Selection {
-		s.Put("other", qless.JID("parent"))
-		s.putAll(qless.DependsOn{"parent"})
-		return inspect.New(s.Client).Queue("q", inspect.Depends)
+		s.putAll(qless.DependsOn{s.Put("other", qless.JID("parent"))})
+		return s.inQueue(inspect.Depends)
 	},
 	"batches": func(s *scene) inspect.Selection {
 		for _, jid := range s.jids {
@@ -493,27 +489,16 @@ var lists = map[string]func(s *scene) inspect.Selection{
 				qless.NewKlass[any](klassOf(jid)).Spec(nil, qless.JID(jid), qless.Tags{"old"}))
 			require.NoError(s.T, err)
 		}
-		return inspect.New(s.Client).Queue("q", inspect.Depends).Where(inspect.Filter{Batch: true})
+		return s.inQueue(inspect.Depends).Where(inspect.Filter{Batch: true})
 	},
-	"running": func(s *scene) inspect.Selection {
-		s.putAll()
-		s.Pops("q", len(s.jids))
-		return inspect.New(s.Client).Queue("q", inspect.Running)
-	},
+	"running": func(s *scene) inspect.Selection { s.runAll(); return s.inQueue(inspect.Running) },
 	"stalled": func(s *scene) inspect.Selection {
-		s.putAll()
-		s.Pops("q", len(s.jids))
+		s.runAll()
 		s.Clock.Advance(time.Hour)
-		return inspect.New(s.Client).Queue("q", inspect.Stalled)
+		return s.inQueue(inspect.Stalled)
 	},
-	"held": func(s *scene) inspect.Selection {
-		s.putAll()
-		return inspect.New(s.Client).HeldBy(s.Pops("q", len(s.jids))[0].Worker)
-	},
-	"tagged": func(s *scene) inspect.Selection {
-		s.putAll(qless.Tags{"t", "old"})
-		return inspect.New(s.Client).Tagged("t")
-	},
+	"held":   func(s *scene) inspect.Selection { return s.inspect().HeldBy(s.runAll()[0].Worker) },
+	"tagged": func(s *scene) inspect.Selection { s.putAll(qless.Tags{"t", "old"}); return s.inspect().Tagged("t") },
 	"chained": func(s *scene) inspect.Selection { // each odd job waits for the one before it
 		for i, jid := range s.jids {
 			options := []qless.PutOption{qless.JID(jid), qless.Tags{"t", "old"}}
@@ -522,38 +507,36 @@ var lists = map[string]func(s *scene) inspect.Selection{
 			}
 			require.NoError(s.T, errOf(s.Queue("q").Put(s.T.Context(), klassOf(jid), nil, options...)))
 		}
-		return inspect.New(s.Client).Tagged("t")
+		return s.inspect().Tagged("t")
 	},
 	"tracked": func(s *scene) inspect.Selection {
 		s.putAll()
-		_, err := inspect.New(s.Client).JIDs(s.jids...).Track(s.T.Context())
-		require.NoError(s.T, err)
-		return inspect.New(s.Client).Tracked()
+		require.NoError(s.T, errOf(s.inspect().JIDs(s.jids...).Track(s.T.Context())))
+		return s.inspect().Tracked()
 	},
 	"failed": func(s *scene) inspect.Selection {
-		s.putAll()
-		for _, job := range s.Pops("q", len(s.jids)) {
+		for _, job := range s.runAll() {
 			require.NoError(s.T, job.Fail(s.T.Context(), "g", "m"))
 		}
-		return inspect.New(s.Client).Failed("g")
+		return s.inspect().Failed("g")
 	},
 	"completed": func(s *scene) inspect.Selection {
-		s.putAll()
-		for _, job := range s.Pops("q", len(s.jids)) {
+		for _, job := range s.runAll() {
 			require.NoError(s.T, job.Complete(s.T.Context()))
 		}
-		return inspect.New(s.Client).Completed()
+		return s.inspect().Completed()
 	},
-	"jids": func(s *scene) inspect.Selection {
-		s.putAll()
-		return inspect.New(s.Client).JIDs(s.jids...)
-	},
+	"jids": func(s *scene) inspect.Selection { s.putAll(); return s.inspect().JIDs(s.jids...) },
+}
+
+// runAll puts the jobs, and pops them.
+func (s *scene) runAll() []*qless.Job {
+	s.putAll()
+	return s.Pops("q", len(s.jids))
 }
 
 // klassOf returns the klass of a job of a scene, which is one of two.
-func klassOf(jid string) string {
-	return "K" + strconv.Itoa(int(jid[len(jid)-1])%2)
-}
+func klassOf(jid string) string { return "K" + strconv.Itoa(int(jid[len(jid)-1])%2) }
 
 // putAll puts the jobs, with random priorities. A unique key is followed by the jid.
 func (s *scene) putAll(options ...qless.PutOption) {
@@ -574,7 +557,7 @@ func (s *scene) putAll(options ...qless.PutOption) {
 
 // A change is a repair of a selection.
 type change struct {
-	run func(ctx context.Context, s inspect.Selection) (inspect.Repair, error)
+	run func(s inspect.Selection) (inspect.Repair, error)
 	// allows reports whether a job allows it.
 	allows func(job *qless.Job) bool
 	// hides reports whether it may change nothing that a job shows.
@@ -592,47 +575,29 @@ func in(state qless.State) func(*qless.Job) bool {
 func tracked(job *qless.Job) bool   { return job.Tracked }
 func untracked(job *qless.Job) bool { return !job.Tracked }
 
-var changes = map[string]change{
-	"cancel": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Cancel(ctx)
-	}, func(job *qless.Job) bool { return job.State != qless.StateComplete }, never},
-	"unfail": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Unfail(ctx)
-	}, in(qless.StateFailed), never},
-	"move": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Move(ctx, "q", qless.Delay(time.Minute))
-	}, always, never},
-	"move to the end": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Move(ctx, "q")
-	}, always, never},
-	"promote": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Promote(ctx)
-	}, func(job *qless.Job) bool {
-		return job.State == qless.StateScheduled || job.State == qless.StateWaiting
-	}, func(job *qless.Job) bool { // a parked job stays scheduled
-		return job.State == qless.StateWaiting || len(job.Options.Limits) > 0
-	}},
-	"timeout": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Timeout(ctx)
-	}, in(qless.StateRunning), never},
-	"priority": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.SetPriority(ctx, 2_000)
-	}, always, never},
-	"lower priority": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.SetPriority(ctx, -2_000)
-	}, always, never},
-	"tag": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Tag(ctx, "new")
-	}, always, never},
-	"untag": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Untag(ctx, "old")
-	}, always, never},
-	"track": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Track(ctx)
-	}, always, tracked},
-	"untrack": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
-		return s.Untrack(ctx)
-	}, always, untracked},
+// uncomplete, due and unmoved are for jobs that can be canceled or promoted, and that a promotion
+// may leave where they are: a parked job stays scheduled.
+func uncomplete(job *qless.Job) bool { return job.State != qless.StateComplete }
+func due(job *qless.Job) bool        { return in(qless.StateScheduled)(job) || in(qless.StateWaiting)(job) }
+func unmoved(job *qless.Job) bool    { return in(qless.StateWaiting)(job) || len(job.Options.Limits) > 0 }
+
+func changes(ctx context.Context) map[string]change {
+	type all = inspect.Selection
+	type repair = inspect.Repair
+	return map[string]change{
+		"cancel":          {func(s all) (repair, error) { return s.Cancel(ctx) }, uncomplete, never},
+		"unfail":          {func(s all) (repair, error) { return s.Unfail(ctx) }, in(qless.StateFailed), never},
+		"move":            {func(s all) (repair, error) { return s.Move(ctx, "q", qless.Delay(time.Minute)) }, always, never},
+		"move to the end": {func(s all) (repair, error) { return s.Move(ctx, "q") }, always, never},
+		"promote":         {func(s all) (repair, error) { return s.Promote(ctx) }, due, unmoved},
+		"timeout":         {func(s all) (repair, error) { return s.Timeout(ctx) }, in(qless.StateRunning), never},
+		"priority":        {func(s all) (repair, error) { return s.SetPriority(ctx, 2_000) }, always, never},
+		"lower priority":  {func(s all) (repair, error) { return s.SetPriority(ctx, -2_000) }, always, never},
+		"tag":             {func(s all) (repair, error) { return s.Tag(ctx, "new") }, always, never},
+		"untag":           {func(s all) (repair, error) { return s.Untag(ctx, "old") }, always, never},
+		"track":           {func(s all) (repair, error) { return s.Track(ctx) }, always, tracked},
+		"untrack":         {func(s all) (repair, error) { return s.Untrack(ctx) }, always, untracked},
+	}
 }
 
 func TestRepairsReportWhatTheyChange(t *testing.T) {
@@ -641,7 +606,7 @@ func TestRepairsReportWhatTheyChange(t *testing.T) {
 		seed = must(strconv.ParseUint(given, 10, 64))(t)
 	}
 	t.Logf("REPAIR_SEED=%d", seed)
-	for i, name := range slices.Sorted(maps.Keys(changes)) {
+	for i, name := range slices.Sorted(maps.Keys(changes(t.Context()))) {
 		all := slices.Sorted(maps.Keys(lists))
 		for _, n := range rand.New(rand.NewPCG(seed, uint64(i))).Perm(len(all))[:5] {
 			list := all[n]
@@ -653,7 +618,7 @@ func TestRepairsReportWhatTheyChange(t *testing.T) {
 					s.jids = append(s.jids, fmt.Sprintf("j%03d", i))
 				}
 				s.all = slices.Clone(s.jids)
-				s.repairs(changes[name], lists[list](s))
+				s.repairs(changes(t.Context())[name], lists[list](s))
 			})
 		}
 	}
@@ -673,7 +638,7 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 	listed := wanted
 	start, soFar := before, inspect.Repair{}
 	changed, disturbed := map[string]bool{}, map[string]bool{}
-	r := must(c.run(s.T.Context(), selection.OnStep(func(r inspect.Repair) error {
+	r := must(c.run(selection.OnStep(func(r inspect.Repair) error {
 		after := s.existing()
 		shown, hidden := s.differ(before, after), 0
 		for _, jid := range shown {
@@ -810,8 +775,8 @@ func TestRecurringJobsAreNotRepaired(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))))
 	e.Unchanged(func() {
-		for name, c := range changes {
-			_, err := c.run(t.Context(), e.inspect().Queue("q", inspect.Recurring))
+		for name, c := range changes(t.Context()) {
+			_, err := c.run(e.inQueue(inspect.Recurring))
 			require.ErrorIs(t, err, qless.ErrInvalid, name)
 		}
 	})

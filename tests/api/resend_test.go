@@ -35,9 +35,7 @@ func (e *env) through(proxy *testkit.Proxy, config qless.ClientConfig) *qless.Cl
 }
 
 // seen returns the number of times that a command was sent, by its digest or its text.
-func seen(proxy *testkit.Proxy, command string) int {
-	return proxy.Seen(scripts.Sent(command))
-}
+func seen(proxy *testkit.Proxy, command string) int { return proxy.Seen(scripts.Sent(command)) }
 
 // cuts are the two ways to lose a connection before the reply to a command.
 var cuts = map[string]struct {
@@ -233,16 +231,20 @@ func TestAServerThatIsGone(t *testing.T) {
 
 func TestACallEndsWithItsContext(t *testing.T) {
 	e := newEnv(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := e.Queue("q").Pop(ctx, 1)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.ErrorIs(t, err, context.Canceled)
+	late, cancel := context.WithDeadline(t.Context(), testkit.Noon)
+	defer cancel()
+	for _, ctx := range []context.Context{canceled, late} {
+		err := errOf(e.Queue("q").Pop(ctx, 1))
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, ctx.Err())
+	}
 
 	client := must(qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?read_timeout=-1", nil))(t)
 	defer client.Close()
 	e.Server.Suspend()
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(ctx, 1)))
 }
@@ -302,20 +304,6 @@ func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
 		require.Equal(t, "j", requireCode(t, qless.ErrServer, errOf(e.Job(t.Context(), "j"))).JID)
 		requireCode(t, qless.ErrServer, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
 	})
-}
-
-// The end of the caller's own context is one of the reasons for a missing reply.
-func TestAnEndedContextIsUnavailable(t *testing.T) {
-	e := newEnv(t)
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, cancel := context.WithDeadline(t.Context(), testkit.Noon)
-	defer cancel()
-	for _, ctx := range []context.Context{canceled, late} {
-		_, err := e.Queue("q").Counts(ctx)
-		requireCode(t, qless.ErrUnavailable, err)
-		require.ErrorIs(t, err, ctx.Err())
-	}
 }
 
 // copiesScripts makes any server treat the script like Redis 6.2 with "lua-replicate-commands no",
@@ -408,20 +396,6 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	c := e.connectsWith(config, func(options *redis.Options) { options.ReadTimeout = 500 * time.Millisecond })
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
-}
-
-func TestReplicasThatCantBeWaitedFor(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{})
-	defer func() { _ = rdb.Close() }()
-	for _, config := range []*qless.ClientConfig{
-		{Replicas: -2}, {Replicas: 1, ReplicaTimeout: time.Microsecond}, {Replicas: 1, ReplicaTimeout: -time.Second},
-	} {
-		requireCode(t, qless.ErrInvalid, errOf(qless.New(rdb, config)))
-	}
-	ring := redis.NewRing(&redis.RingOptions{})
-	defer func() { _ = ring.Close() }()
-	_, err := qless.New(ring, &qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
-	requireCode(t, qless.ErrInvalid, err)
 }
 
 // A put that is refused because the job exists returns just that error only if replicas have the

@@ -14,14 +14,6 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// fails puts jobs and fails them in a group, one by one.
-func (e *env) fails(group string, jids ...string) {
-	e.T.Helper()
-	for _, jid := range jids {
-		require.NoError(e.T, e.start("q", qless.JID(jid), qless.Priority(9)).Fail(e.T.Context(), group, "m"))
-	}
-}
-
 // foreignFail fails a running job like another client's script, which knows no settings and sends
 // no notifications.
 func (e *env) foreignFail(jid, queue, group string) {
@@ -60,9 +52,9 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 			e.Clock.Advance(time.Minute)
 		}
 		e.Clock.Advance(time.Hour - time.Minute)
-		e.fails("other", "x")
+		e.fails("q", "other", "x")
 		require.Equal(t, []string{"b", "a"}, e.failed("g"))
-		e.fails("g", "y")
+		e.fails("q", "g", "y")
 		require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
 		require.False(t, e.exists("a"))
 	})
@@ -70,14 +62,14 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 
 func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.fails("g", "unfailed", "put", "gone", "last")
+		e.fails("q", "g", "unfailed", "put", "gone", "last")
 		require.NoError(t, e.Read("unfailed").Unfail(t.Context()))
 		require.NoError(t, e.Read("unfailed").Move(t.Context(), "q2"))
 		e.Put("q2", qless.JID("put"))
 		require.NoError(t, e.Redis.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
 		e.Set("jobs-failed-history-count", 1)
 		e.Clock.Advance(time.Hour)
-		e.fails("g", "new")
+		e.fails("q", "g", "new")
 		require.Equal(t, []string{"new"}, e.failed("g"))
 		require.Equal(t, qless.StateWaiting, e.Read("unfailed").State)
 		require.Equal(t, qless.StateWaiting, e.Read("put").State)
@@ -87,7 +79,7 @@ func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 func TestASweepClearsAllGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, group := range []string{"a", "b", "c"} {
-			e.fails(group, numbered(group, 60)...)
+			e.fails("q", group, numbered(group, 60)...)
 		}
 		e.Set("jobs-failed-history-count", 5)
 		left := 180
@@ -111,7 +103,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 
 func TestASweepAnnouncesFailuresByOtherScripts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.fails("a", numbered("other", 130)...)
+		e.fails("q", "a", numbered("other", 130)...)
 		e.Put("q", qless.JID("bad"))
 		e.Put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
 		e.Put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
@@ -230,9 +222,7 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 
 func TestForgettingAFailureGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		for _, jid := range []string{"a", "b", "c"} {
-			require.NoError(t, e.start("q", qless.JID(jid)).Fail(t.Context(), "g", "m"))
-		}
+		e.fails("q", "g", "a", "b", "c")
 		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
 		done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
 		require.Equal(t, 2, done.Changed)

@@ -19,9 +19,17 @@ import (
 // shards creates n shards on the env's server.
 func (e *env) sharded(key shards.By, n int) *shards.Shards {
 	e.T.Helper()
+	return e.shardedWith(key, n, func(string) qless.ClientConfig { return qless.ClientConfig{} })
+}
+
+// shardedWith does so with a config for each, by its namespace.
+func (e *env) shardedWith(key shards.By, n int, config func(namespace string) qless.ClientConfig) *shards.Shards {
+	e.T.Helper()
 	var clients []*qless.Client
 	for i := range n {
-		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
+		own := config(fmt.Sprintf("s%d:", i))
+		own.Namespace = fmt.Sprintf("s%d:", i)
+		clients = append(clients, e.NewClient(e.Redis, own))
 	}
 	return must(shards.New(key, clients...))(e.T)
 }
@@ -153,9 +161,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Job(ctx, elsewhere)))
 
 	depending := spec(qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"})
-	_, err = queue.PutMany(ctx, []qless.JobSpec{
-		spec(qless.JID("{order-7}-new")), depending,
-	})
+	_, err = queue.PutMany(ctx, []qless.JobSpec{spec(qless.JID("{order-7}-new")), depending})
 	failure := requireCode(t, shards.ErrWrongShard, err)
 	require.Equal(t, elsewhere, failure.JID)
 	require.Contains(t, failure.Message, "jobs[1]: ")

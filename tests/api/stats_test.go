@@ -147,95 +147,86 @@ func (e *env) latency() inspect.Latency {
 	return l
 }
 
-func waits(priority int, oldest time.Duration) inspect.PriorityLatency {
-	return inspect.PriorityLatency{Priority: priority, Oldest: oldest}
+// A waiting is the age of the oldest job of a priority, in minutes.
+type waiting struct{ priority, minutes int }
+
+// latencies are steps in the queue q, and the latency after them.
+func latencies(e *env) map[string]struct {
+	do   func()
+	want []waiting
+} {
+	pass := func() { e.Clock.Advance(time.Minute) }
+	put := func(priority int, options ...qless.PutOption) {
+		e.Put("q", append(options, qless.Priority(priority))...)
+	}
+	fair := func() { e.Put("q", qless.Fair("a")) }
+	release := func(job *qless.Job) { require.NoError(e.T, job.Release(e.T.Context(), 0)) }
+	return map[string]struct {
+		do   func()
+		want []waiting
+	}{
+		"an empty queue": {func() {}, nil},
+		"one":            {func() { put(0); pass() }, []waiting{{0, 1}}},
+		"several": {func() {
+			for _, priority := range []int{0, 7, -3, 1000, 7, 0} {
+				put(priority)
+				pass()
+			}
+		}, []waiting{{1000, 3}, {7, 5}, {0, 6}, {-3, 4}}},
+		"one that was popped": {func() { put(0); pass(); put(0); e.Pop("q"); pass() }, []waiting{{0, 1}}},
+		"one that was released counts from its pop": {func() {
+			put(0)
+			pass()
+			put(0)
+			pass()
+			job := e.Pop("q")
+			pass()
+			release(job)
+		}, []waiting{{0, 2}}},
+		"one with another priority": {func() {
+			put(0, qless.JID("j"))
+			pass()
+			put(5)
+			require.NoError(e.T, e.Read("j").SetPriority(e.T.Context(), 5))
+		}, []waiting{{5, 1}}},
+		"one that was timed out": {func() {
+			job := e.start("q", qless.Priority(2))
+			put(0)
+			pass()
+			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
+		}, []waiting{{2, 1}, {0, 1}}},
+		"a due job that has not been moved": {func() { put(4, qless.Delay(time.Minute)); pass(); pass(); put(0) },
+			[]waiting{{4, 1}, {0, 0}}},
+		"a recurring one": {func() {
+			_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))
+			require.NoError(e.T, err)
+			pass()
+		}, []waiting{{3, 1}}},
+		"tenants wait behind the others":  {func() { fair(); pass(); put(0) }, []waiting{{0, 1}}},
+		"tenants, below another priority": {func() { fair(); pass(); put(2) }, []waiting{{2, 0}, {0, 1}}},
+		"one that was released, below another priority": {func() {
+			put(0)
+			pass()
+			job := e.Pop("q")
+			put(2)
+			release(job)
+			pass()
+		}, []waiting{{2, 1}, {0, 1}}},
+		"a lost job is not waiting": {func() { e.start("q"); e.Clock.Advance(time.Hour) }, nil},
+	}
 }
 
 func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
-	const minute = time.Minute
-	for name, c := range map[string]struct {
-		do   func(e *env)
-		want []inspect.PriorityLatency
-	}{
-		"an empty queue": {func(*env) {}, nil},
-		"one":            {func(e *env) { e.Put("q"); e.Clock.Advance(minute) }, []inspect.PriorityLatency{waits(0, minute)}},
-		"several": {func(e *env) {
-			for _, priority := range []int{0, 7, -3, 1000, 7, 0} {
-				e.Put("q", qless.Priority(priority))
-				e.Clock.Advance(minute)
-			}
-		}, []inspect.PriorityLatency{waits(1000, 3*minute), waits(7, 5*minute), waits(0, 6*minute), waits(-3, 4*minute)}},
-		"one that was popped": {func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			e.Put("q")
-			e.Pop("q")
-			e.Clock.Advance(minute)
-		}, []inspect.PriorityLatency{waits(0, minute)}},
-		"one that was released counts from its pop": {func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			e.Put("q")
-			e.Clock.Advance(minute)
-			job := e.Pop("q")
-			e.Clock.Advance(minute)
-			require.NoError(e.T, job.Release(e.T.Context(), 0))
-		}, []inspect.PriorityLatency{waits(0, 2*minute)}},
-		"one with another priority": {func(e *env) {
-			e.Put("q", qless.JID("j"))
-			e.Clock.Advance(minute)
-			e.Put("q", qless.Priority(5))
-			require.NoError(e.T, e.Read("j").SetPriority(e.T.Context(), 5))
-		}, []inspect.PriorityLatency{waits(5, minute)}},
-		"one that was timed out": {func(e *env) {
-			job := e.start("q", qless.Priority(2))
-			e.Put("q")
-			e.Clock.Advance(minute)
-			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
-		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
-		"a due job that has not been moved": {func(e *env) {
-			e.Put("q", qless.Delay(minute), qless.Priority(4))
-			e.Clock.Advance(2 * minute)
-			e.Put("q")
-		}, []inspect.PriorityLatency{waits(4, minute), waits(0, 0)}},
-		"a recurring one": {func(e *env) {
-			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))))
-			e.Clock.Advance(minute)
-		}, []inspect.PriorityLatency{waits(3, minute)}},
-		"tenants wait behind the others": {func(e *env) {
-			e.Put("q", qless.Fair("a"))
-			e.Clock.Advance(minute)
-			e.Put("q")
-		}, []inspect.PriorityLatency{waits(0, minute)}},
-		"tenants, below another priority": {func(e *env) {
-			e.Put("q", qless.Fair("a"))
-			e.Clock.Advance(minute)
-			e.Put("q", qless.Priority(2))
-		}, []inspect.PriorityLatency{waits(2, 0), waits(0, minute)}},
-		"one that was released, below another priority": {func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			job := e.Pop("q")
-			e.Put("q", qless.Priority(2))
-			require.NoError(e.T, job.Release(e.T.Context(), 0))
-			e.Clock.Advance(minute)
-		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
-		"a lost job is not waiting": {func(e *env) {
-			e.start("q")
-			e.Clock.Advance(time.Hour)
-		}, nil},
-	} {
+	for name := range latencies(nil) {
 		runOnEach(t, name, func(t *testing.T, e *env) {
-			c.do(e)
-			l := e.latency()
-			if c.want == nil {
-				c.want = []inspect.PriorityLatency{}
+			c := latencies(e)[name]
+			c.do()
+			l, want, oldest := e.latency(), []inspect.PriorityLatency{}, time.Duration(0)
+			for _, w := range c.want {
+				age := time.Duration(w.minutes) * time.Minute
+				want, oldest = append(want, inspect.PriorityLatency{Priority: w.priority, Oldest: age}), max(oldest, age)
 			}
-			require.Equal(t, c.want, l.ByPriority)
-			var oldest time.Duration
-			for _, one := range c.want {
-				oldest = max(oldest, one.Oldest)
-			}
+			require.Equal(t, want, l.ByPriority)
 			require.Equal(t, oldest, l.Oldest)
 			require.False(t, l.More)
 			for _, queue := range e.overview(inspect.OverviewQuery{}).Queues {
@@ -611,7 +602,7 @@ func TestFiguresOfQueuesAreRecordedByMinute(t *testing.T) {
 		require.NoError(t, errOf(q.Pop(t.Context(), 1)))
 		e.registerFor("w", `["q"]`)
 		e.recordFor(2)
-		e.failIn("other", "a", "b")
+		e.fails("other", "g", "a", "b")
 		e.record()
 		e.record() // this minute again
 		require.Equal(t, "-, 0 0s 0 0 0, 2 0s 1 1 0, 2 1m0s 0 1 0, 3 2m0s 0 1 0", figures(e.last("q", 4*time.Minute)))
@@ -633,9 +624,9 @@ func TestAHistoryHasLongerStepsForLongerTimes(t *testing.T) {
 		e.recordFor(1)
 		e.Pops("q", 1)
 		e.recordFor(1)
-		e.failIn("q", "c", "d")
+		e.fails("q", "g", "c", "d")
 		e.recordFor(4)
-		e.failIn("q", "e")
+		e.fails("q", "g", "e")
 		e.recordFor(1)
 		five := e.last("q", 23*time.Hour)
 		require.Equal(t, 5*time.Minute, five.Step)
@@ -721,16 +712,16 @@ func TestAHistoryOfAPeriod(t *testing.T) {
 // Failures of a time in which nothing was recorded count for none of the minutes.
 func TestAHistoryHasGaps(t *testing.T) {
 	e := newEnv(t)
-	e.failIn("q", "before")
+	e.fails("q", "g", "before")
 	e.recordFor(1)
-	e.failIn("q", "a")
+	e.fails("q", "g", "a")
 	e.Clock.Advance(2 * time.Minute)
-	e.failIn("q", "b")
+	e.fails("q", "g", "b")
 	e.recordFor(1)
-	e.failIn("q", "c")
+	e.fails("q", "g", "c")
 	e.Clock.Advance(10 * time.Minute)
 	e.recordFor(1)
-	e.failIn("q", "d")
+	e.fails("q", "g", "d")
 	e.record()
 	h := e.last("q", 15*time.Minute)
 	require.Equal(t, "0 0s 0 0 0, -, -, 0 0s 0 0 2, -, -, -, -, -, -, -, -, -, -, 0 0s 0 0 0, 0 0s 0 0 1", figures(h))
@@ -741,14 +732,14 @@ func TestAHistoryHasGaps(t *testing.T) {
 func TestFailuresAroundMidnightCountOnce(t *testing.T) {
 	e := newEnv(t)
 	e.Clock.Advance(12*time.Hour - 2*time.Minute)
-	e.failIn("q", "a")
+	e.fails("q", "g", "a")
 	e.recordFor(1)
-	e.failIn("q", "b", "c")
+	e.fails("q", "g", "b", "c")
 	e.record()
 	e.Clock.Advance(50 * time.Second)
-	e.failIn("q", "d")
+	e.fails("q", "g", "d")
 	e.Clock.Advance(10 * time.Second)
-	e.failIn("q", "e", "f", "g")
+	e.fails("q", "g", "e", "f", "g")
 	e.recordFor(2)
 	require.Equal(t, "0 0s 0 0 0, 0 0s 0 0 2, 0 0s 0 0 4, 0 0s 0 0 0", figures(e.last("q", 4*time.Minute)))
 }
@@ -825,7 +816,7 @@ func TestQueuesWithoutJobsHaveNoHistory(t *testing.T) {
 
 func TestAForgottenQueueHasNoHistory(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.failIn("q", "a")
+		e.fails("q", "g", "a")
 		e.Put("q")
 		e.record()
 		require.NotEmpty(t, e.Redis.Keys(t.Context(), "ql:x:history:q").Val())

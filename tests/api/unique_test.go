@@ -108,9 +108,7 @@ func TestUniqueKeysAmongManyPuts(t *testing.T) {
 		require.Equal(t, []int{0, 2}, own.Indices)
 		require.Equal(t, []string{"there", "b1", "b1", "plain"}, jids)
 
-		_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			spec(qless.Unique("b")),
-		})
+		_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("b"))})
 		require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
 		require.Equal(t, 2, e.Counts("q").Waiting)
 	})
@@ -155,9 +153,7 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		found, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i), qless.JID(fmt.Sprint("j", i)))
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, jid, found)
-		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{
-			spec(qless.Unique("k", i)),
-		})
+		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("k", i))})
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []string{jid}, jids)
 		require.Equal(t, jid, must(sharded.Holder(t.Context(), "k", i))(t))
