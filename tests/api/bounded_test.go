@@ -1040,7 +1040,9 @@ func (e *env) cutAfter(name string) (context.Context, *qless.Client) {
 // observing returns a client with an observer.
 func (e *env) observing(see func(call qless.Command)) *qless.Client {
 	e.T.Helper()
-	return e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) { see(call) }})
+	return e.NewClient(e.Redis, qless.ClientConfig{
+		Observer: func(_ context.Context, call qless.Command) { see(call) },
+	})
 }
 
 func TestWhatRelationsCost(t *testing.T) {

@@ -72,7 +72,9 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 func TestNewRefusesARing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
 	defer ring.Close()
-	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}, {Replicas: 1, ReplicaTimeout: time.Second}} {
+	for _, config := range []*qless.ClientConfig{
+		nil, {Namespace: "{tenant}:ql:"}, {Replicas: 1, ReplicaTimeout: time.Second},
+	} {
 		_, err := qless.New(ring, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "package shards")
 	}
@@ -130,7 +132,8 @@ func TestDialOwnsItsConnections(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, redis.ErrClosed)
 
-	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
+	unnamed := &qless.ClientConfig{Namespace: "\xff"}
+	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr(), unnamed)
 	requireCode(t, qless.ErrInvalid, err)
 	require.NoError(t, e.Close())
 	require.NoError(t, e.Redis.Ping(t.Context()).Err(), "a client made by New leaves them open")
@@ -169,7 +172,8 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"heartbeat", 1500 * time.Millisecond, "1.5"}, {"heartbeat", "75", "75"}, {"sync-enabled", true, "1"},
+		{"heartbeat", 1500 * time.Millisecond, "1.5"}, {"heartbeat", "75", "75"},
+		{"sync-enabled", true, "1"},
 		{"application", "mine é \"x\"", "mine é \"x\""}, {"a queue-heartbeat", 2.5, "2.5"},
 	} {
 		require.NoError(t, config.Set(ctx, c.name, c.value))
@@ -177,7 +181,9 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 	}
 	require.NoError(t, errOf(e.Do(ctx, "config.set", "anything", "at all")))
 	all := must(config.All(ctx))(t)
-	require.Equal(t, []string{"75", "at all", "604800"}, []string{all["heartbeat"], all["anything"], all["jobs-history"]})
+	require.Equal(t, "75", all["heartbeat"])
+	require.Equal(t, "at all", all["anything"])
+	require.Equal(t, "604800", all["jobs-history"])
 	e.Unchanged(func() {
 		for _, bad := range []any{"", "\xff", 5} {
 			require.ErrorIs(t, config.Set(ctx, "application", bad), qless.ErrInvalid)

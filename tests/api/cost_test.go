@@ -246,7 +246,8 @@ func TestCommandsThatWaitingCosts(t *testing.T) {
 	jobs := e.Pops("q", 6)
 	e.completeCost(jobs[0])
 	e.failCost(jobs[1])
-	require.Equal(t, e.completeCost(jobs[2])+2+2, e.completeCost(jobs[3]), "it does not take the usual steps")
+	usual := e.completeCost(jobs[2])
+	require.Equal(t, usual+2+2, e.completeCost(jobs[3]), "it does not take the usual steps")
 	require.Equal(t, e.failCost(jobs[4])+2, e.failCost(jobs[5]))
 }
 
@@ -301,7 +302,8 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 		e.Put("q", qless.JID(fmt.Sprint("j", i, "x")))
 	}
 	reserve := func(pairs ...any) int {
-		return e.cost(func() { e.run("reserve", append(append([]any{"w1", "1", "10", len(pairs)}, pairs...), "q")...) })
+		args := append([]any{"w1", "1", "10", len(pairs)}, pairs...)
+		return e.cost(func() { e.run("reserve", append(args, "q")...) })
 	}
 	reserve()
 	require.Equal(t, reserve(), reserve("owner", "w1"))

@@ -19,7 +19,8 @@ import (
 
 // places are the states from which a job can be ended.
 var places = []qless.State{
-	qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning, lost, qless.StateTimedOut,
+	qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning, lost,
+	qless.StateTimedOut,
 }
 
 func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {

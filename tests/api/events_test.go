@@ -277,11 +277,15 @@ var quietChanges = []struct {
 			{Kind: events.Unfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
 			{Kind: events.Unfailed, Queue: "q", Group: "g", Count: 2},
 		}},
-	{"a group that is unfailed into a queue", func(e *env) { e.fails("q", "g", "j"); e.fails("r", "g", "k") },
-		func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10)) },
+	{"a group that is unfailed into a queue",
+		func(e *env) { e.fails("q", "g", "j"); e.fails("r", "g", "k") },
+		func(ctx context.Context, e *env) error {
+			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
+		},
 		[]events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}}},
 	{"a group without jobs", nothing,
-		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "none", 10)) }, nil},
+		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "none", 1)) },
+		nil},
 	{"the children of a recurring job", recurs,
 		func(_ context.Context, e *env) error { e.Pop("q"); return nil },
 		[]events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 1}}},
@@ -297,7 +301,9 @@ func resumes(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx
 func withoutRetries(e *env)                     { e.Put("q", qless.JID("j"), qless.Retries(0)) }
 
 func retries(group, message string) func(ctx context.Context, e *env) error {
-	return func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, group, message)) }
+	return func(ctx context.Context, e *env) error {
+		return errOf(e.Pop("q").Retry(ctx, 0, group, message))
+	}
 }
 
 // recurs makes a recurring job miss five times.
@@ -378,8 +384,9 @@ func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 // asUser returns a client of a user with some rights.
 func (e *env) asUser(rules ...string) *qless.Client {
 	e.T.Helper()
-	require.NoError(e.T, e.Redis.ACLSetUser(e.T.Context(), "user", append([]string{"on", ">p"}, rules...)...).Err())
-	return e.connects(func(options *redis.Options) { options.Username, options.Password = "user", "p" })
+	rules = append([]string{"on", ">p"}, rules...)
+	require.NoError(e.T, e.Redis.ACLSetUser(e.T.Context(), "user", rules...).Err())
+	return e.connects(func(o *redis.Options) { o.Username, o.Password = "user", "p" })
 }
 
 // Scripts read jobs with pcall, and pass a refusal on.

@@ -191,7 +191,7 @@ func (e *env) connects(change func(options *redis.Options)) *qless.Client {
 	return e.connectsWith(qless.ClientConfig{}, change)
 }
 
-func (e *env) connectsWith(config qless.ClientConfig, change func(options *redis.Options)) *qless.Client {
+func (e *env) connectsWith(config qless.ClientConfig, change func(*redis.Options)) *qless.Client {
 	options := testkit.Options(e.Server.Addr())
 	change(options)
 	rdb := redis.NewClient(options)

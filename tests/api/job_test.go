@@ -227,7 +227,8 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	}{
 		{nil, "{}"}, {raw("[ 1 ]"), "[ 1 ]"}, {[]byte(`{"a": 1}`), `{"a": 1}`}, {[]byte(nil), "{}"}, {raw("null"), "null"},
 		{"text", `"text"`}, {`{"a":1}`, `"{\"a\":1}"`}, {struct{ B []byte }{[]byte("x")}, `{"B":"eA=="}`},
-		{int64(9007199254740993), `9007199254740993`}, {[]string{}, `[]`}, {&struct{ To string }{"<é>"}, `{"To":"\u003cé\u003e"}`},
+		{int64(9007199254740993), `9007199254740993`}, {[]string{}, `[]`},
+		{&struct{ To string }{"<é>"}, `{"To":"\u003cé\u003e"}`},
 	} {
 		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", c.data)))
 		require.Equal(t, c.stored, string(e.Pop("q").Data))

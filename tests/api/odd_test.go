@@ -258,7 +258,8 @@ func TestLostJobsElsewhere(t *testing.T) {
 	require.NoError(t, e.start("q", qless.JID("done")).Complete(t.Context()))
 	e.lose("done")
 	e.Set("jobs-history-count", 0)
-	require.NoError(t, e.start("q", qless.JID("last")).Complete(t.Context()), "it deletes old complete jobs")
+	last := e.start("q", qless.JID("last"))
+	require.NoError(t, last.Complete(t.Context()), "it deletes old complete jobs")
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 

@@ -23,7 +23,8 @@ import (
 // The model has the other fields.
 func TestAJobThatIsPutReadsBack(t *testing.T) {
 	e := newEnv(t)
-	jid := must(e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"}, qless.Priority(-3)))(t)
+	data := map[string]any{"to": "ann"}
+	jid := must(e.Queue("q").Put(t.Context(), "Mail::Welcome", data, qless.Priority(-3)))(t)
 	require.Regexp(t, "^[0-9a-f]{32}$", jid)
 	require.NotEqual(t, jid, e.Put("q"))
 	job := e.Read(jid)
@@ -338,7 +339,8 @@ func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 	e := newEnv(t)
 	together(60, func(i int) {
 		retries := i % 2 * -1
-		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(i)), qless.Retries(retries))
+		jid := qless.JID(fmt.Sprint(i))
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, jid, qless.Retries(retries))
 		if (err != nil) != (retries < 0) {
 			t.Errorf("put of %d: %v", i, err)
 		}

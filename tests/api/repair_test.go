@@ -86,7 +86,9 @@ func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
-		e.fails("q", "g", want...)
+		for _, jid := range want {
+			require.NoError(t, e.start("q", qless.JID(jid)).Fail(t.Context(), "g", "m"))
+		}
 		require.NoError(t, errOf(e.inspect().Failed("g").Unfail(t.Context())))
 		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
@@ -497,8 +499,11 @@ var lists = map[string]func(s *scene) inspect.Selection{
 		s.Clock.Advance(time.Hour)
 		return s.inQueue(inspect.Stalled)
 	},
-	"held":   func(s *scene) inspect.Selection { return s.inspect().HeldBy(s.runAll()[0].Worker) },
-	"tagged": func(s *scene) inspect.Selection { s.putAll(qless.Tags{"t", "old"}); return s.inspect().Tagged("t") },
+	"held": func(s *scene) inspect.Selection { return s.inspect().HeldBy(s.runAll()[0].Worker) },
+	"tagged": func(s *scene) inspect.Selection {
+		s.putAll(qless.Tags{"t", "old"})
+		return s.inspect().Tagged("t")
+	},
 	"chained": func(s *scene) inspect.Selection { // each odd job waits for the one before it
 		for i, jid := range s.jids {
 			options := []qless.PutOption{qless.JID(jid), qless.Tags{"t", "old"}}
@@ -578,25 +583,27 @@ func untracked(job *qless.Job) bool { return !job.Tracked }
 // uncomplete, due and unmoved are for jobs that can be canceled or promoted, and that a promotion
 // may leave where they are: a parked job stays scheduled.
 func uncomplete(job *qless.Job) bool { return job.State != qless.StateComplete }
-func due(job *qless.Job) bool        { return in(qless.StateScheduled)(job) || in(qless.StateWaiting)(job) }
-func unmoved(job *qless.Job) bool    { return in(qless.StateWaiting)(job) || len(job.Options.Limits) > 0 }
+func due(job *qless.Job) bool        { return isWaiting(job) || in(qless.StateScheduled)(job) }
+func unmoved(job *qless.Job) bool    { return isWaiting(job) || len(job.Options.Limits) > 0 }
+func isWaiting(job *qless.Job) bool  { return job.State == qless.StateWaiting }
 
 func changes(ctx context.Context) map[string]change {
 	type all = inspect.Selection
 	type repair = inspect.Repair
+	failed, running, later := in(qless.StateFailed), in(qless.StateRunning), qless.Delay(time.Minute)
 	return map[string]change{
-		"cancel":          {func(s all) (repair, error) { return s.Cancel(ctx) }, uncomplete, never},
-		"unfail":          {func(s all) (repair, error) { return s.Unfail(ctx) }, in(qless.StateFailed), never},
-		"move":            {func(s all) (repair, error) { return s.Move(ctx, "q", qless.Delay(time.Minute)) }, always, never},
-		"move to the end": {func(s all) (repair, error) { return s.Move(ctx, "q") }, always, never},
-		"promote":         {func(s all) (repair, error) { return s.Promote(ctx) }, due, unmoved},
-		"timeout":         {func(s all) (repair, error) { return s.Timeout(ctx) }, in(qless.StateRunning), never},
-		"priority":        {func(s all) (repair, error) { return s.SetPriority(ctx, 2_000) }, always, never},
-		"lower priority":  {func(s all) (repair, error) { return s.SetPriority(ctx, -2_000) }, always, never},
-		"tag":             {func(s all) (repair, error) { return s.Tag(ctx, "new") }, always, never},
-		"untag":           {func(s all) (repair, error) { return s.Untag(ctx, "old") }, always, never},
-		"track":           {func(s all) (repair, error) { return s.Track(ctx) }, always, tracked},
-		"untrack":         {func(s all) (repair, error) { return s.Untrack(ctx) }, always, untracked},
+		"cancel":         {func(s all) (repair, error) { return s.Cancel(ctx) }, uncomplete, never},
+		"unfail":         {func(s all) (repair, error) { return s.Unfail(ctx) }, failed, never},
+		"move":           {func(s all) (repair, error) { return s.Move(ctx, "q", later) }, always, never},
+		"move last":      {func(s all) (repair, error) { return s.Move(ctx, "q") }, always, never},
+		"promote":        {func(s all) (repair, error) { return s.Promote(ctx) }, due, unmoved},
+		"timeout":        {func(s all) (repair, error) { return s.Timeout(ctx) }, running, never},
+		"priority":       {func(s all) (repair, error) { return s.SetPriority(ctx, 2_000) }, always, never},
+		"lower priority": {func(s all) (repair, error) { return s.SetPriority(ctx, -2_000) }, always, never},
+		"tag":            {func(s all) (repair, error) { return s.Tag(ctx, "new") }, always, never},
+		"untag":          {func(s all) (repair, error) { return s.Untag(ctx, "old") }, always, never},
+		"track":          {func(s all) (repair, error) { return s.Track(ctx) }, always, tracked},
+		"untrack":        {func(s all) (repair, error) { return s.Untrack(ctx) }, always, untracked},
 	}
 }
 

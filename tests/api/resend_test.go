@@ -51,7 +51,7 @@ type sending = func(c *qless.Client, running *qless.Job) error
 
 // onRunning returns a call of a method of a running job.
 func onRunning(t *testing.T, method string) sending {
-	return func(_ *qless.Client, running *qless.Job) error { return jobMethods[method](t.Context(), running) }
+	return func(_ *qless.Client, j *qless.Job) error { return jobMethods[method](t.Context(), j) }
 }
 
 func TestCommandsThatAreNotSentTwice(t *testing.T) {
@@ -62,11 +62,16 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 			"put": func(c *qless.Client, _ *qless.Job) error {
 				return errOf(c.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
 			},
-			"timeout":  func(c *qless.Client, running *qless.Job) error { return repairs.TimeOut(ctx, c, running.JID) },
-			"unfail":   func(c *qless.Client, _ *qless.Job) error { return errOf(repairs.UnfailInto(ctx, c, "q", "g", 1)) },
-			"recur":    func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)) },
-			"complete": onRunning(t, "Complete"), "retry": onRunning(t, "Retry"), "fail": onRunning(t, "Fail"),
-			"log": onRunning(t, "Log"), "cancel": onRunning(t, "Cancel"), "release": onRunning(t, "Release"),
+			"timeout": func(c *qless.Client, j *qless.Job) error { return repairs.TimeOut(ctx, c, j.JID) },
+			"unfail": func(c *qless.Client, _ *qless.Job) error {
+				return errOf(repairs.UnfailInto(ctx, c, "q", "g", 1))
+			},
+			"recur": func(c *qless.Client, _ *qless.Job) error {
+				return errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour))
+			},
+			"complete": onRunning(t, "Complete"), "retry": onRunning(t, "Retry"),
+			"fail": onRunning(t, "Fail"), "log": onRunning(t, "Log"), "cancel": onRunning(t, "Cancel"),
+			"release": onRunning(t, "Release"),
 			"requeue": onRunning(t, "Move"),
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
@@ -99,11 +104,13 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 	ctx := t.Context()
 	for where, c := range cuts {
 		for command, call := range map[string]sending{
-			"get":        func(c *qless.Client, _ *qless.Job) error { return errOf(c.Job(ctx, "running")) },
-			"peek":       func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Peek(ctx, 1)) },
-			"config.set": func(c *qless.Client, _ *qless.Job) error { return c.Config().Set(ctx, "heartbeat", 5) },
-			"queues":     func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queues(ctx)) },
-			"heartbeat":  onRunning(t, "Heartbeat"), "tag": onRunning(t, "Tag"),
+			"get":  func(c *qless.Client, _ *qless.Job) error { return errOf(c.Job(ctx, "running")) },
+			"peek": func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Peek(ctx, 1)) },
+			"config.set": func(c *qless.Client, _ *qless.Job) error {
+				return c.Config().Set(ctx, "heartbeat", 5)
+			},
+			"queues":    func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queues(ctx)) },
+			"heartbeat": onRunning(t, "Heartbeat"), "tag": onRunning(t, "Tag"),
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
@@ -381,9 +388,8 @@ func TestAPutThatFailsIsNoPut(t *testing.T) {
 
 func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	c := e.connectsWith(qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second}, func(options *redis.Options) {
-		options.Username, options.Password = "app", "wrong"
-	})
+	config := qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second}
+	c := e.connectsWith(config, func(o *redis.Options) { o.Username, o.Password = "app", "wrong" })
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
@@ -393,7 +399,7 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
 	config := qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond}
-	c := e.connectsWith(config, func(options *redis.Options) { options.ReadTimeout = 500 * time.Millisecond })
+	c := e.connectsWith(config, func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }

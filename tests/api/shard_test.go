@@ -23,7 +23,9 @@ func (e *env) sharded(key shards.By, n int) *shards.Shards {
 }
 
 // shardedWith does so with a config for each, by its namespace.
-func (e *env) shardedWith(key shards.By, n int, config func(namespace string) qless.ClientConfig) *shards.Shards {
+func (e *env) shardedWith(
+	key shards.By, n int, config func(namespace string) qless.ClientConfig,
+) *shards.Shards {
 	e.T.Helper()
 	var clients []*qless.Client
 	for i := range n {

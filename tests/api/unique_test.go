@@ -81,8 +81,8 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 	})
 }
 
-// Of failed jobs that had the same key one after another, the oldest failure gets it back. The model
-// has the ways to unfail a group.
+// Of failed jobs that had the same key one after another, the oldest failure gets it back. The
+// model has the ways to unfail a group.
 func TestTheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, jid := range []string{"z", "m", "a"} {

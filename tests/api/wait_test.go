@@ -391,7 +391,8 @@ func (e *env) follows(jid string) (progress chan qless.Progress, ended chan endi
 	e.T.Cleanup(func() { _ = e.Close() })
 	progress = make(chan qless.Progress, 100)
 	return progress, begin(func() (qless.Result, error) {
-		return e.Wait(context.Background(), jid, qless.OnProgress(func(p qless.Progress) { progress <- p }))
+		pass := qless.OnProgress(func(p qless.Progress) { progress <- p })
+		return e.Wait(context.Background(), jid, pass)
 	})
 }
 
@@ -501,7 +502,8 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	})
 	defer client.Close()
 	for i := range 3 {
-		ended := begin(func() (qless.Result, error) { return client.Queue("q").Call(t.Context(), "K", nil) })
+		queue := client.Queue("q")
+		ended := begin(func() (qless.Result, error) { return queue.Call(t.Context(), "K", nil) })
 		require.NoError(t, e.popSoon("q").Complete(t.Context()))
 		require.NoError(t, e.soon(ended).err)
 		mu.Lock()
@@ -593,7 +595,9 @@ func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 		defer e.Close()
 		call := func(end func(job *qless.Job) error) (int, error) {
 			t.Helper()
-			done := begin(func() (int, error) { return qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil)) })
+			done := begin(func() (int, error) {
+				return qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil))
+			})
 			require.NoError(t, end(e.popSoon("q")))
 			got := testkit.Soon(t, "the end of the call", done)
 			return got.value, got.err
@@ -715,9 +719,10 @@ func echoed(t *testing.T, n int, queue callable) {
 
 func TestWithdrawingAJob(t *testing.T) {
 	for state, refused := range map[qless.State]error{
-		qless.StateWaiting: nil, qless.StateScheduled: nil, qless.StateDepends: nil, qless.StateTimedOut: nil,
-		qless.StateRunning: qless.ErrRunning, lost: qless.ErrRunning, "needed": qless.ErrHasDependents,
-		qless.StateComplete: qless.ErrFinished, qless.StateFailed: qless.ErrFinished, "unknown": qless.ErrNotFound,
+		qless.StateWaiting: nil, qless.StateScheduled: nil, qless.StateDepends: nil,
+		qless.StateTimedOut: nil, qless.StateRunning: qless.ErrRunning, lost: qless.ErrRunning,
+		qless.StateComplete: qless.ErrFinished, qless.StateFailed: qless.ErrFinished,
+		"needed": qless.ErrHasDependents, "unknown": qless.ErrNotFound,
 	} {
 		runOnEach(t, string(state), func(t *testing.T, e *env) {
 			if put := bring[state]; put != nil {
@@ -728,7 +733,8 @@ func TestWithdrawingAJob(t *testing.T) {
 			}
 			if refused != nil {
 				e.Unchanged(func() {
-					require.Equal(t, "j", requireCode(t, refused, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
+					err := lease.New(e.Client).Withdraw(t.Context(), "j")
+					require.Equal(t, "j", requireCode(t, refused, err).JID)
 				})
 				return
 			}
