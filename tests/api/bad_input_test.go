@@ -67,6 +67,7 @@ func usages(e *env, job *qless.Job) map[string]func(name string) error {
 		"Recurring.Klass": func(s string) error { return update(func(r changed) { r.Klass = s }) },
 		"Client.Unfail":   func(s string) error { return errOf(repairs.Unfail(ctx, e.Client, s, 1)) },
 		"Queue.Put":       func(s string) error { return errOf(e.Queue(s).Put(ctx, "K", nil)) },
+		"Queue.PutMany":   func(s string) error { return errOf(e.Queue(s).PutMany(ctx, specs(1))) },
 		"Queue.Pop":       func(s string) error { return errOf(e.Queue(s).Pop(ctx, 1)) },
 		"Queue.Peek":      func(s string) error { return errOf(e.Queue(s).Peek(ctx, 1)) },
 		"Queue.Counts":    func(s string) error { return errOf(e.Queue(s).Counts(ctx)) },

@@ -643,21 +643,6 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 	require.Equal(t, 100, done.Changed)
 }
 
-// Jobs that move to the end of the list being read are not visited again.
-func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
-	e := newEnv(t)
-	e.puts("q", specs(1000)...)
-	moved := 0
-	for job, err := range e.inQueue(inspect.Waiting).Jobs(t.Context()) {
-		require.NoError(t, err)
-		require.NoError(t, job.Move(t.Context(), "q", qless.Priority(-1)))
-		moved++
-	}
-	require.Equal(t, 1000, moved)
-	done := must(e.inQueue(inspect.Waiting).Move(t.Context(), "q", qless.Priority(-2)))(t)
-	require.Equal(t, inspect.Repair{Changed: 1000}, done)
-}
-
 func TestARepairIsStopped(t *testing.T) {
 	e := newEnv(t)
 	e.puts("q", specs(1000)...)

@@ -264,24 +264,6 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 	require.Empty(t, put)
 }
 
-func TestPutManyIsAllOrNothing(t *testing.T) {
-	e := newEnv(t)
-	good := qless.JobSpec{Klass: "K"}
-	j := spec(qless.JID("j"))
-	e.Unchanged(func() {
-		for _, bad := range []qless.JobSpec{
-			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
-			spec(qless.Retries(-1)),
-			spec(qless.JID("x"), qless.DependsOn{"x"}),
-		} {
-			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{good, j, bad, good})
-			requireCode(t, qless.ErrInvalid, err)
-			require.Empty(t, jids)
-		}
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").PutMany(t.Context(), []qless.JobSpec{good})))
-	})
-}
-
 func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
 	jobs := make([]qless.JobSpec, 2500)
@@ -335,19 +317,6 @@ func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
-func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
-	e := newEnv(t)
-	together(60, func(i int) {
-		retries := i % 2 * -1
-		jid := qless.JID(fmt.Sprint(i))
-		_, err := e.Queue("q").Put(t.Context(), "K", nil, jid, qless.Retries(retries))
-		if (err != nil) != (retries < 0) {
-			t.Errorf("put of %d: %v", i, err)
-		}
-	})
-	require.Equal(t, 30, e.Counts("q").Waiting)
-}
-
 func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 	for what, put := range map[string]func(*qless.Queue) (string, error){
 		"a dependency that is damaged": func(q *qless.Queue) (string, error) {
@@ -372,18 +341,6 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 			require.Equal(t, 199, e.Counts("q").Waiting)
 		})
 	}
-}
-
-func TestABatchedPutEndsWithItsContext(t *testing.T) {
-	e := newEnv(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := e.Queue("q").Put(ctx, "K", nil)
-	if err != nil {
-		requireCode(t, qless.ErrUnavailable, err)
-		require.ErrorIs(t, err, context.Canceled)
-	}
-	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 // invalidJobs tries each way to put many jobs, and requires that the error is about one of them and
@@ -441,6 +398,7 @@ func TestPutManyReportsWhichJobCannotBePut(t *testing.T) {
 		message string
 	}{
 		{qless.JobSpec{}, "the klass is empty"},
+		{qless.JobSpec{Klass: "\xff"}, `the klass "\xff" is not UTF-8`},
 		{qless.JobSpec{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
 		{qless.JobSpec{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
 		{spec(qless.Retries(-1)), "the retries -1 is not from 0 to 2147483647"},

@@ -32,6 +32,7 @@ func (e *env) shardedWith(
 		own := config(fmt.Sprintf("s%d:", i))
 		own.Namespace = fmt.Sprintf("s%d:", i)
 		clients = append(clients, e.NewClient(e.Redis, own))
+		e.T.Cleanup(func() { _ = clients[i].Close() })
 	}
 	return must(shards.New(key, clients...))(e.T)
 }

@@ -156,6 +156,8 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("k", i))})
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []string{jid}, jids)
+		jids = must(queue.PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("k", i).Replace())}))(t)
+		require.Equal(t, []string{jid}, jids)
 		require.Equal(t, jid, must(sharded.Holder(t.Context(), "k", i))(t))
 	}
 	require.Empty(t, must(sharded.Holder(t.Context(), "free"))(t))
@@ -321,19 +323,6 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 			require.NoError(t, job.Fail(t.Context(), "g", "m"))
 			require.Equal(t, "third", e.Pop("q").JID)
 		})
-	}
-}
-
-// Every put with the key goes to its shard, so that it finds the existing job.
-func TestReplacingInShards(t *testing.T) {
-	e := newEnv(t)
-	queue := e.sharded(shards.ByJID, 3).Queue("q")
-	for i := range 10 {
-		first := must(queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace()))(t)
-		jids := must(queue.PutMany(t.Context(), []qless.JobSpec{
-			spec(qless.Unique("k", i).Replace()),
-		}))(t)
-		require.Equal(t, []string{first}, jids)
 	}
 }
 

@@ -751,9 +751,6 @@ func TestWithdrawingAJob(t *testing.T) {
 func TestResultsAndWaitsOfShards(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
-	for _, c := range sharded.Clients() {
-		defer c.Close()
-	}
 	queue, ctx := sharded.Queue("q"), t.Context()
 	var all []string
 	for i := range 12 {
@@ -794,9 +791,6 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
-	for _, c := range sharded.Clients() {
-		defer c.Close()
-	}
 	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
 	ended := begin(func() (qless.Result, error) { return sharded.Wait(t.Context(), jid) })
 	shard := sharded.Client("q", jid)
@@ -810,9 +804,6 @@ func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 func TestCallsInShards(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
-	for _, c := range sharded.Clients() {
-		defer c.Close()
-	}
 	queue := sharded.Queue("q")
 	echoed(t, 10, queue)
 
