@@ -700,6 +700,7 @@ var refusals = []refusal{
 	{"limit.set|a|0|0|0", `Limit(): Arg "concurrency" or "rate" must be more than 0`, nil},
 	{"jobs|nonsense|q", `Jobs(): Unknown type "nonsense"`, nil},
 	{"length", `Queue(): no queue name provided`, nil},
+	{"log|waiting|m|[nan]", `Log(): Arg "data" missing or not JSON: [nan]`, nil},
 	{"log|unknown|m", `Log(): Job unknown does not exist`, qless.ErrNotFound},
 	{"pause", `Pause(): Arg "queue" missing`, nil},
 	{"peek|q|1|beside|x", `Peek(): Arg "cursor" is no cursor: x`, nil},

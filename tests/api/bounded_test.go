@@ -454,7 +454,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 				continue // the same is left by all ways
 			}
 			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
-				job := e.failing(300)
+				job := e.failing(150)
 				e.requireShort(notifyCost, func() { require.NoError(t, fail(e, job)) })
 				_, runs, fails := e.notified()
 				require.NotZero(t, runs+fails)
@@ -462,7 +462,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 				for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
 					e.requireShort(notifyCost, func() { require.NoError(t, notifyMore(e)) })
 				}
-				e.requireAllNotified(300)
+				e.requireAllNotified(150)
 			})
 		}
 	}

@@ -185,10 +185,14 @@ func TestACircleThroughTwoBatchesIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		one, two := e.batch().ID, e.batch().ID
 		after := e.Put("q", qless.JID("after"), qless.DependsOn{one})
+		running := e.start("q")
+		waits := e.Put("q", qless.DependsOn{running.JID})
 		e.Unchanged(func() {
 			_, err := e.Do(t.Context(), "put.many", "w1", "",
 				"q", "new", "K", "{}", 0, 4, "batch", one, "depends", `["`+two+`"]`,
 				"q", after, "K", "{}", 0, 4, "batch", two, "depends", `["`+one+`"]`)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
+			err = running.Next(t.Context(), "q", qless.DependsOn{waits})
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
 		})
 	})

@@ -60,6 +60,21 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	})
 }
 
+// The model has the other jobs that are kept.
+func TestJobsToKeepAreSkipped(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Set("jobs-failed-history", time.Hour)
+		e.fail("q", "g", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
+		e.fails("q", "g", "needed")
+		e.Put("q2", qless.DependsOn{"needed"})
+		e.Set("jobs-failed-history-count", 1)
+		e.Clock.Advance(10 * time.Hour)
+		e.fails("q", "g", "last")
+		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
+		require.Zero(t, e.sweep())
+	})
+}
+
 func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("q", "g", "unfailed", "put", "gone", "last")

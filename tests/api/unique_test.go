@@ -211,21 +211,27 @@ func (e *env) trigger(data any, options ...qless.PutOption) string {
 }
 
 // The model has all other ways in which a job with a key waits.
-func TestKeepDueOfAParkedJobKeepsItsPlace(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("a"))
-		e.Clock.Advance(time.Second)
-		e.Put("j", qless.JID("j"), qless.Unique("k"))
-		e.Clock.Advance(time.Second)
-		require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
-		e.Put("j", again().KeepDue(), qless.Limits{"api"})
-		require.Empty(t, e.Pops("j", 1))
-		require.Equal(t, "api", e.Read("j").Parked)
-		e.Put("q", qless.JID("b"))
-		e.Clock.Advance(time.Second)
-		require.Equal(t, "j", e.Put("q", again().KeepDue()))
-		require.Equal(t, []string{"a", "j", "b"}, jids(e.Pops("q", 5)))
-	})
+func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
+	for name, key := range map[string]qless.UniqueOption{
+		"parked": again().KeepDue(), "after Within": again().Within(500 * time.Millisecond),
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("a"))
+			e.Clock.Advance(time.Second)
+			e.Put("j", qless.JID("j"), qless.Unique("k"))
+			e.Clock.Advance(time.Second)
+			if name == "parked" {
+				require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+				e.Put("j", again().KeepDue(), qless.Limits{"api"})
+				require.Empty(t, e.Pops("j", 1))
+				require.Equal(t, "api", e.Read("j").Parked)
+			}
+			e.Put("q", qless.JID("b"))
+			e.Clock.Advance(time.Second)
+			require.Equal(t, "j", e.Put("q", key))
+			require.Equal(t, []string{"a", "j", "b"}, jids(e.Pops("q", 5)))
+		})
+	}
 }
 
 func TestReplacingAmongManyPuts(t *testing.T) {

@@ -370,6 +370,8 @@ func TestInvalidProgress(t *testing.T) {
 		require.Nil(t, job.Progress)
 		require.NoError(t, job.Refresh(t.Context()))
 		require.Equal(t, e.Read(job.JID).Progress, job.Progress)
+		e.Put("q", qless.JID(job.JID))
+		require.Nil(t, e.Read(job.JID).Progress)
 	})
 }
 
