@@ -749,6 +749,12 @@ var refusedOptions = map[string][]qless.PutOption{
 	"StartBy is over after 60 s, but Delay or At makes": {qless.StartBy(time.Minute), qless.At(noon.Add(time.Hour))},
 	"TTL is over after 60 s, but Delay or At makes":     {qless.TTL(time.Minute), qless.At(noon.Add(2 * time.Minute))},
 
+	"the delay -1ns is negative":                      {qless.Delay(-1)},
+	"the retries -1 is not from 0 to 2147483647":      {qless.Retries(-1)},
+	"the retries 9223372036854775807 is not from 0":   {qless.Retries(math.MaxInt)},
+	"the priority 9223372036854775807 is not from -2": {qless.Priority(math.MaxInt)},
+	"the priority -9223372036854775808 is not from -": {qless.Priority(math.MinInt)},
+
 	"part 0 of the unique key is empty":      {qless.Unique("")},
 	"part 1 of the unique key is empty":      {qless.Unique("a", nil)},
 	"which is more than 512":                 {qless.Unique(strings.Repeat("x", 600))},
