@@ -556,18 +556,10 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		requireCode(t, qless.ErrUnavailable, errOf(e.WaitAll(canceled, all...)))
-		results = must(e.WaitAll(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...))(t)
+		results = must(e.WaitAll(t.Context(), slices.Repeat(all[:1], 1200)...))(t)
 		require.Len(t, results, 1200)
 		require.Equal(t, "0", string(results[1199].Data))
 	})
-}
-
-func repeated(text string, count int) []string {
-	all := make([]string, count)
-	for i := range all {
-		all[i] = text
-	}
-	return all
 }
 
 // Many clients complete and add members concurrently. The callback is released once.

@@ -32,12 +32,6 @@ func (e *env) gone(jid string) {
 	}
 }
 
-// untils returns the jids of jobs in the set of lifetimes.
-func (e *env) untils() []string {
-	e.T.Helper()
-	return must(e.Redis.ZRange(e.T.Context(), "ql:x:until", 0, -1).Result())(e.T)
-}
-
 // foreignPut puts an existing job as another client's script does, which does not know options.
 func (e *env) foreignPut(queue, jid string) {
 	e.T.Helper()
@@ -148,7 +142,7 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
 			require.Equal(t, canceling(state), until(t, heard, "ql:end"))
 			e.gone("j")
-			require.Empty(t, e.untils())
+			require.Empty(t, e.Redis.ZRange(t.Context(), "ql:x:until", 0, -1).Val())
 			stats := e.stats("q", noon)
 			require.Zero(t, stats.Failed)
 			ended := state == qless.StateComplete || state == qless.StateFailed

@@ -213,13 +213,6 @@ func (e *env) fails(queue, group string, jids ...string) {
 	}
 }
 
-// lists reads the jids of a whole list of a queue.
-func (e *env) lists(list inspect.List, queue string) []string {
-	e.T.Helper()
-	page := must(e.inspect().Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1}))(e.T)
-	return jidsOf(page.Items)
-}
-
 func jidsOf(items []inspect.Row) []string {
 	all := []string{}
 	for _, item := range items {

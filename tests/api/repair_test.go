@@ -49,7 +49,7 @@ func does(t *testing.T, r inspect.Repair, err error, count int, others left) {
 }
 
 // waiting returns the jids of the waiting jobs of a queue, in order.
-func (e *env) waiting(queue string) []string { return e.lists(inspect.Waiting, queue) }
+func (e *env) waiting(queue string) []string { return e.all(e.inspect().Queue(queue, inspect.Waiting)) }
 
 func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -313,7 +313,10 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 		require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", "data", qless.JID("j"), qless.Retries(3), qless.TTL(5*time.Hour))))
 		require.NoError(t, errOf(e.Pop("q").Retry(ctx, 0, "", "")))
 		before := e.Read("j")
-		due := func() time.Time { return e.scheduled("q")[0].Due.Round(time.Second).UTC() }
+		due := func() time.Time {
+			page := must(e.inQueue(inspect.Scheduled).List(ctx, inspect.Range{}))(t)
+			return page.Items[0].Due.Round(time.Second).UTC()
+		}
 		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
 			require.NoError(t, e.Read("j").Reschedule(ctx, delay))
 			require.Equal(t, e.Clock.Now().Add(delay).Round(time.Second), due())
@@ -338,14 +341,6 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 		require.NoError(t, job.Complete(ctx))
 		requireCode(t, qless.ErrNotScheduled, job.Reschedule(ctx, time.Hour))
 	})
-}
-
-// scheduled reads the scheduled jobs of a queue.
-func (e *env) scheduled(queue string) []inspect.Row {
-	e.T.Helper()
-	page, err := e.inspect().Queue(queue, inspect.Scheduled).List(e.T.Context(), inspect.Range{})
-	require.NoError(e.T, err)
-	return page.Items
 }
 
 func TestBulkDoesTheSameWithManyJobs(t *testing.T) {

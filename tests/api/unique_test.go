@@ -36,12 +36,6 @@ func (e *env) holder(jid string) {
 	require.Equal(e.T, jid, must(e.Holder(e.T.Context(), "k"))(e.T))
 }
 
-// dropKey deletes the claim on the key k.
-func (e *env) dropKey() {
-	e.T.Helper()
-	require.NoError(e.T, e.Redis.Del(e.T.Context(), `ql:x:unique:["k"]`).Err())
-}
-
 // Leftovers of another script hold no key.
 func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	for what, left := range map[string][]any{
@@ -56,7 +50,7 @@ func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 		runOnEach(t, what, func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("j"), qless.Unique("k"))
 			if what == "list" {
-				e.dropKey()
+				require.NoError(t, e.Redis.Del(t.Context(), `ql:x:unique:["k"]`).Err())
 			}
 			require.NoError(t, e.Redis.Do(t.Context(), left...).Err())
 			e.holder("")
