@@ -78,7 +78,7 @@ gateway/workq/serve                             100     1    97    22     1     
 inspect                                        3300    15   399    36     1      110
 internal/ahead                                  150     1   131    16     1       13
 internal/ask                                    550     3   301    29     3       37
-internal/batch                                  200     1   169    19     1        5
+internal/batch                                  250     2   184    20     2        8
 internal/calls                                  300     3   211    42     1       11
 internal/cmd/luabundle                          150     1   101    37     1        0
 internal/cmd/mutate                             1000     5   300    43     5        0
@@ -116,7 +116,7 @@ internal/terms                                  200     1   190    35     1     
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
 internal/wire                                   702     5   330    25     1       39
-lease                                           900     5   303    29     5        8
+lease                                           900     5   309    29     5        8
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   431    40     9       29
 qlessotel                                      1050     8   308    38     5        8

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/batch"
@@ -46,35 +47,37 @@ func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []er
 func (t *Taker) completePart(
 	ctx context.Context, queue string, jids []string, part []int,
 ) completeAnswer {
-	args := make([]any, 0, len(part)*completeArgs)
-	for _, i := range part {
-		args = append(args, string(qless.StateComplete), jids[i], queue, "", "0")
+	some := completion{queue: queue, jids: make([]string, len(part))}
+	for n, i := range part {
+		some.jids[n] = jids[i]
 	}
 	if t.completes == nil {
-		return finish(ctx, t.client, args)
+		return finish(ctx, t.client, some)
 	}
-	answer, err := t.completes.Do(ctx, args)
+	answer, err := t.completes.Do(ctx, some)
 	if err != nil {
 		return completeAnswer{err: inside.Wrap("complete", "", err)}
 	}
 	return answer
 }
 
-// completeArgs is the number of arguments of the script finish for a job.
-const completeArgs = 5
-
 // completedAtOnce is the maximum number of jobs in one script.
 const completedAtOnce = 200
 
-// A completeBatcher completes the jobs of several goroutines with one script. Its requests are
-// arguments of the script finish.
+// A completion names jobs of a queue to complete.
+type completion struct {
+	queue string
+	jids  []string
+}
+
+// A completeBatcher completes the jobs of several goroutines with one script.
 type completeBatcher struct {
 	client *qless.Client
-	batch.Batcher[[]any, completeAnswer]
+	batch.Batcher[completion, completeAnswer]
 }
 
 // A waitingComplete is a call with jobs to be completed together with those of others.
-type waitingComplete = batch.Call[[]any, completeAnswer]
+type waitingComplete = batch.Call[completion, completeAnswer]
 
 // A completeAnswer holds the script's reply for each job, or the error of them all.
 type completeAnswer struct {
@@ -86,7 +89,9 @@ func newCompleteBatcher(client *qless.Client) *completeBatcher {
 	b := &completeBatcher{client: client}
 	b.Gather = true // jobs that a gateway takes together often end together
 	b.Count, b.Send = countCompletes, b.send
-	b.Alone = func(ctx context.Context, args []any) completeAnswer { return finish(ctx, client, args) }
+	b.Alone = func(ctx context.Context, some completion) completeAnswer {
+		return finish(ctx, client, some)
+	}
 	return b
 }
 
@@ -94,7 +99,7 @@ func newCompleteBatcher(client *qless.Client) *completeBatcher {
 func countCompletes(waiting []*waitingComplete) int {
 	jobs := 0
 	for n, w := range waiting {
-		if jobs += len(w.Request) / completeArgs; jobs > completedAtOnce {
+		if jobs += len(w.Request.jids); jobs > completedAtOnce {
 			return n
 		}
 	}
@@ -103,15 +108,15 @@ func countCompletes(waiting []*waitingComplete) int {
 
 // send completes the jobs of several calls with one script.
 func (b *completeBatcher) send(ctx context.Context, calls []*waitingComplete) {
-	var args []any
-	for _, w := range calls {
-		args = append(args, w.Request...)
+	all := make([]completion, len(calls))
+	for i, w := range calls {
+		all[i] = w.Request
 	}
-	answer := finish(ctx, b.client, args)
+	answer := finish(ctx, b.client, all...)
 	for _, w := range calls {
 		own := completeAnswer{err: answer.err}
 		if answer.err == nil {
-			n := len(w.Request) / completeArgs
+			n := len(w.Request.jids)
 			own.texts, answer.texts = answer.texts[:n], answer.texts[n:]
 		}
 		w.Answer(own)
@@ -119,14 +124,26 @@ func (b *completeBatcher) send(ctx context.Context, calls []*waitingComplete) {
 }
 
 // finish completes jobs with one script. It replies for each.
-func finish(ctx context.Context, client *qless.Client, jobs []any) completeAnswer {
-	args := append(make([]any, 0, 1+len(jobs)), client.WorkerName())
-	reply, err := inside.Run(ctx, client, "finish", "", append(args, jobs...)...)
+func finish(ctx context.Context, client *qless.Client, all ...completion) completeAnswer {
+	args, jobs := []any{client.WorkerName()}, 0
+	for len(all) > 0 {
+		queue, head := all[0].queue, len(args)
+		args = append(args, "completed", queue, nil)
+		for len(all) > 0 && all[0].queue == queue {
+			args, all = wire.Anys(args, all[0].jids...), all[1:]
+		}
+		n := len(args) - head - 3
+		args[head+2], jobs = strconv.Itoa(n), jobs+n
+	}
+	reply, err := inside.Run(ctx, client, "finish", "", args...)
 	if err != nil {
 		return completeAnswer{err: err}
 	}
 	texts, err := wire.DecodeStrings(reply)
-	if err != nil || len(texts) != len(jobs)/completeArgs {
+	if err == nil && len(texts) == 0 { // all are complete
+		texts = slices.Repeat([]string{string(qless.StateComplete)}, jobs)
+	}
+	if err != nil || len(texts) != jobs {
 		return completeAnswer{err: unexpected("complete", reply)}
 	}
 	return completeAnswer{texts: texts}

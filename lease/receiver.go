@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/ask"
+	"github.com/qless/qless-go/internal/batch"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/line"
@@ -61,7 +61,7 @@ func (s *receivers) join(
 func (s *receivers) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.calls.IsWanted() {
+	if r.calls.Wanted() > 0 {
 		return false
 	}
 	delete(s.byKey, r.key)
@@ -144,12 +144,15 @@ type exchanger interface {
 // for all its calls.
 type receiver struct {
 	exchanger
-	asker  *ask.Asker
-	all    *receivers
-	key    receiverKey
-	calls  *line.Line[*qless.Job]
-	cut    func()    // ends run
-	usedAt time.Time // when there last was something to do; used only by the goroutine of run
+	asker *ask.Asker
+	all   *receivers
+	key   receiverKey
+	calls *line.Line[*qless.Job]
+	cut   func() // ends run
+
+	// Used only by the goroutine of run.
+	burst  batch.Burst
+	usedAt time.Time // when there last was something to do
 
 	mu     sync.Mutex
 	closed bool
@@ -206,7 +209,9 @@ func (r *receiver) release(jobs []*qless.Job) {
 func (r *receiver) run(ctx context.Context) {
 	r.Listen(r)
 	for r.asker.Pause(ctx) {
-		runtime.Gosched() // include calls that are about to arrive
+		if r.asker.IsWanting() {
+			r.burst.Wait(r.asker.Due, r.calls.Wanted)
+		}
 		e := r.next()
 		switch {
 		case r.isOver(e) && r.retire(ctx):
@@ -223,7 +228,7 @@ func (r *receiver) run(ctx context.Context) {
 
 // wait waits for something to do.
 func (r *receiver) wait(ctx context.Context) {
-	if !r.calls.IsWanted() {
+	if r.calls.Wanted() == 0 {
 		r.asker.RingAfter(hub.IdleAfter)
 	}
 	r.asker.Wait(ctx)
@@ -242,7 +247,7 @@ func (e exchange) hasWork() bool { return e.releases > 0 || e.room > 0 || e.leav
 func (r *receiver) next() exchange {
 	e := exchange{releases: r.Take()}
 	switch {
-	case !r.calls.IsWanted():
+	case r.calls.Wanted() == 0:
 		e.leave = r.asker.IsIdle()
 	case r.asker.IsWanting():
 		r.asker.Begin() // first: a call may join, and makes it ask again
@@ -275,6 +280,7 @@ func (r *receiver) answered(jobs []*qless.Job, answer *ask.Answer, err error) {
 		r.calls.Fail(err, mayHeal(err))
 		return
 	}
+	r.burst.Sent(len(jobs))
 	r.release(jobs)
 	if answer.Wants() > 0 && !answer.MayBeMore() {
 		r.calls.NoMore()

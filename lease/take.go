@@ -53,8 +53,9 @@ const maxTaken = 1000
 // permission, is returned at once.
 //
 // Calls for a client with the same Queues, Order, LockTime and PollInterval share their requests to
-// the server, and jobs go to the call that has waited longest. An idle call is woken like an idle
-// worker. It also asks again after the PollInterval.
+// the server, and jobs go to the call that has waited longest. In a burst, a call waits up to 2 ms
+// for others to share its request. An idle call is woken like an idle worker. It also asks again
+// after the PollInterval.
 //
 // The locks are not renewed: call [qless.Job.Heartbeat] until the job is ended. Like a pop, a
 // request is never sent twice: if the connection breaks before the reply, it may have locked jobs,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,7 @@ func (h *firstFinish) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); scripts.CommandOf(args) == "finish" {
 			h.mu.Lock()
-			h.jobs = append(h.jobs, (len(args)-7)/5)
+			h.jobs = append(h.jobs, completedBy(args[7:]))
 			first := len(h.jobs) == 1
 			h.mu.Unlock()
 			if first {
@@ -53,6 +54,15 @@ func (h *firstFinish) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// completedBy returns the number of jobs in arguments that list them by queue.
+func completedBy(args []any) (jobs int) {
+	for len(args) > 0 {
+		n, _ := strconv.Atoi(args[2].(string))
+		jobs, args = jobs+n, args[3+n:]
+	}
+	return jobs
 }
 
 // newCompletes returns a client whose worker has jobs of the queues a and b, with a call in flight

@@ -25,13 +25,15 @@ type Batcher[Q, A any] struct {
 	// the latest of the deadlines if every call has one.
 	Send func(ctx context.Context, batch []*Call[Q, A])
 
-	// Gather makes a call that arrives while no other is in flight let other goroutines run first, and
-	// go out with their calls. It is for calls that come in bursts.
+	// Gather makes calls that come in bursts wait for each other.
 	Gather bool
+
+	burst Burst // used by whoever sends
 
 	mu      sync.Mutex
 	sending bool
 	waiting []*Call[Q, A] // in order of arrival
+	joined  chan struct{} // receives when a call waits, if Gather is set
 }
 
 // A Call waits for its answer.
@@ -54,11 +56,12 @@ func (c *Call[Q, A]) Answer(answer A) { c.done <- answer }
 func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
 	call := b.join(ctx, request)
 	if call == nil && b.Gather {
-		runtime.Gosched()
+		b.burst.Wait(b.joined, func() int { return 1 + b.Waiting() })
 		call = b.follow(ctx, request)
 	}
 	if call == nil {
 		defer b.sent()
+		b.burst.Sent(1)
 		return b.Alone(ctx, request), nil
 	}
 	select {
@@ -84,10 +87,17 @@ func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	defer b.mu.Unlock()
 	if !b.sending {
 		b.sending = true
+		if b.Gather && b.joined == nil {
+			b.joined = make(chan struct{}, 1)
+		}
 		return nil
 	}
 	call := newCall[Q, A](ctx, request)
 	b.waiting = append(b.waiting, call)
+	select {
+	case b.joined <- struct{}{}:
+	default:
+	}
 	return call
 }
 
@@ -127,12 +137,17 @@ func (b *Batcher[Q, A]) sent() {
 // run sends batches until no call waits.
 func (b *Batcher[Q, A]) run() {
 	for {
-		runtime.Gosched() // let goroutines that are about to call join the batch
+		if b.Gather {
+			b.burst.Wait(b.joined, b.Waiting)
+		} else {
+			runtime.Gosched() // let goroutines that are about to call join the batch
+		}
 		batch := b.take()
 		if len(batch) == 0 {
 			return
 		}
 		ctx, cancel := contextOf(batch)
+		b.burst.Sent(len(batch))
 		b.Send(ctx, batch)
 		cancel()
 	}

@@ -149,11 +149,11 @@ func (l *Line[T]) Took(call *Call[T]) {
 	}
 }
 
-// IsWanted reports whether there are calls.
-func (l *Line[T]) IsWanted() bool {
+// Wanted returns the number of items that the calls want.
+func (l *Line[T]) Wanted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.want > 0
+	return l.want
 }
 
 // IsNeeded reports whether there are calls, or some that may still give items back.

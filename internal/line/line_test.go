@@ -45,7 +45,7 @@ func TestTheOldestCallGetsTheItems(t *testing.T) {
 	requireWaits(t, third)
 	require.Equal(t, []string{"i", "j"}, l.Deliver([]string{"d", "e", "f", "g", "h", "i", "j"}))
 	requireAnswer(t, third, []string{"d", "e", "f", "g", "h"}, nil)
-	require.False(t, l.IsWanted())
+	require.Zero(t, l.Wanted())
 	require.Equal(t, 1, *changes, "nobody waits any more")
 }
 
@@ -53,7 +53,7 @@ func TestItemsThatAreGivenBackGoToTheNext(t *testing.T) {
 	l, changes := newLine()
 	first := l.Join(1, false)
 	require.Empty(t, l.Deliver([]string{"a"}))
-	require.False(t, l.IsWanted())
+	require.Zero(t, l.Wanted())
 	require.True(t, l.IsNeeded(), "it may give the item back")
 	require.False(t, l.Withdraw(first), "it was answered")
 	second := l.Join(1, false)
