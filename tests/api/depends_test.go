@@ -198,11 +198,6 @@ func TestACircleThroughTwoBatchesIsRefused(t *testing.T) {
 	})
 }
 
-// waiter is a job that depends on others.
-func waiter(jid string, on ...string) qless.JobSpec {
-	return spec(qless.JID(jid), qless.DependsOn(on))
-}
-
 // A client in another language may close a circle, and any put may open it.
 func TestACircleOfAnotherClientCanBeOpened(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
