@@ -3,6 +3,8 @@ package testkit
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -127,6 +129,7 @@ func (s *pooledServer) reset() bool {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return false
 	}
+	_ = os.Remove(filepath.Join(s.server.dir, "dump.rdb")) // of a replica: it would come back
 	settings, users, err := s.state(ctx)
 	return err == nil && maps.Equal(settings, s.settings) && slices.Equal(users, s.users)
 }

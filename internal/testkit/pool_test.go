@@ -19,6 +19,8 @@ func twice(t *testing.T, use func(t *testing.T, s *Server)) (first, second *Serv
 	t.Run("second", func(t *testing.T) {
 		second = p.start(t)
 		assert.Zero(t, second.Client(t).DBSize(t.Context()).Val())
+		second.Restart()
+		assert.Zero(t, second.Client(t).DBSize(t.Context()).Val(), "nothing comes back from the disk")
 	})
 	return first, second
 }
@@ -27,6 +29,7 @@ func TestAServerIsGivenToTheNextTestEmpty(t *testing.T) {
 	first, second := twice(t, func(t *testing.T, s *Server) {
 		rdb := s.Client(t)
 		require.NoError(t, rdb.Set(t.Context(), "key", "value", 0).Err())
+		require.NoError(t, rdb.Save(t.Context()).Err())
 	})
 	require.Equal(t, first.Addr(), second.Addr())
 }
