@@ -28,7 +28,7 @@ type Batcher[Q, A any] struct {
 	// Gather makes calls that come in bursts wait for each other.
 	Gather bool
 
-	burst Burst // used by whoever sends
+	burst Burst // used only by the goroutine that sends
 
 	mu      sync.Mutex
 	sending bool

@@ -307,10 +307,11 @@ func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
 	}
 }
 
-// calls are commands that succeed on a stage. Many arguments have the form SIGN NAME = VALUE. The
-// sign says what they are: # a number, % an integer, + a non-negative integer, @ an array of names,
-// $ JSON, ~ a text that is not empty, ! any text. Without it, the command is refused, unless a
-// question mark follows the name. Queue, Job and Recurring have errors of their own.
+// calls are commands that succeed on a stage. Many arguments have the form SIGN NAME = VALUE. Signs
+// are # for a number, % for an integer, + for a non-negative integer, @ for an array of names, $
+// for JSON, ~ for a text that is not empty, and ! for any text. A command without such an argument
+// is refused, unless a question mark follows the name. Queue, Job and Recurring have errors of
+// their own.
 var calls = []string{
 	`put|w1|~Queue=q|~jid?=new|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
 	`put|w1|~Queue=q|~jid?=running|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
