@@ -35,7 +35,10 @@ OTHERS      = $(WAITING) \
 
 # The checks of modules whose tests have the race detector use the same build as these, so that no
 # package is compiled twice.
-STATICCHECK_RACE := nice go run -exec 'env GOFLAGS=-race' $(STATICCHECK)
+STATICCHECK_RACE := nice go run -exec 'env GOFLAGS=$(RACE)' $(STATICCHECK)
+
+# A program with the race detector waits a second before it exits, by default.
+export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
 
@@ -47,11 +50,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: tools vet generated ## vet the root module and run its quick tests, after installing what they need
+test: tools generated ## vet the root module and run its quick tests, after installing what they need
 	@echo testing $(words $(SEQUENTIAL) $(OTHERS)) packages
 	@failed=0; \
-		$(RUN) $(SEQUENTIAL) || failed=1; \
-		$(RUN) $(RACE) $(OTHERS) || failed=1; \
+		$(RUN) -vet all $(SEQUENTIAL) || failed=1; \
+		$(RUN) -vet all $(RACE) $(OTHERS) || failed=1; \
 		exit $$failed
 	@echo "left out, run by make test-all: linters, slow tests, other modules and servers, browsers"
 
@@ -94,8 +97,8 @@ outbox: ## check and test the outbox, a module of its own that needs PostgreSQL 
 examples: ## check and test the examples that are modules of their own; one needs Sidekiq
 	@.ci/install sidekiq
 	set -e; for example in moving service; do \
-		(cd examples/$$example && go vet ./... && go run $(STATICCHECK) ./... && \
-			go test $(FLAGS) ./...); \
+		(cd examples/$$example && go run $(STATICCHECK) ./... && \
+			go test $(FLAGS) -vet all ./...); \
 	done
 
 .PHONY: gateway
@@ -104,7 +107,7 @@ gateway: ## check and test the servers for other protocols, a module of their ow
 
 .PHONY: cmd
 cmd: ## check and test the command line, a module of its own
-	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) ./...
+	cd cmd && go run $(STATICCHECK) ./... && go test $(FLAGS) -vet all ./...
 
 .PHONY: qlessprom
 qlessprom: ## check and test the metrics for Prometheus, a module of their own, and deploy/
@@ -116,12 +119,13 @@ qlessotel: ## check and test the instrumentation for OpenTelemetry, a module of 
 
 .PHONY: tracing
 tracing: ## check and test traces that cross modules
-	cd tests/tracing && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) ./...
+	cd tests/tracing && go run $(STATICCHECK) ./... && go test $(FLAGS) -vet all ./...
 
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, with axe and the HTML checker
 	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
-	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) -timeout 20m ./...
+	cd web/browsertest && go run $(STATICCHECK) ./... && \
+		go test $(FLAGS) -vet all -timeout 20m ./...
 
 .PHONY: screenshots
 screenshots: ## take pictures of the dashboard: some for docs/images, all pages in .cache/album
@@ -160,10 +164,9 @@ chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (6
 .PHONY: interop
 interop: ## share a Redis with clients in other languages, after installing them
 	@.ci/install interop
-	go test $(FLAGS) -tags interop ./tests/interop
-	go test $(FLAGS) -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
-	cd gateway && GOWORK=auto go vet -tags interop ./mixed && \
-		GOWORK=auto go test $(FLAGS) -tags interop ./mixed
+	go test $(FLAGS) -vet all -tags interop ./tests/interop
+	go test $(FLAGS) -vet all -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
+	cd gateway && GOWORK=auto go test $(FLAGS) -vet all -tags interop ./mixed
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -231,8 +234,7 @@ format:
 
 .PHONY: vet
 vet:
-	go vet ./...
-	go vet -tags interop ./tests/interop ./compat/workqueue
+	go vet $(RACE) ./...
 
 .PHONY: tidy
 tidy: ## tidy every go.mod, with the other modules from their folders
@@ -244,7 +246,7 @@ tidied:
 
 .PHONY: staticcheck
 staticcheck:
-	go run $(STATICCHECK) ./...
+	$(STATICCHECK_RACE) ./...
 
 # Status 3 means a vulnerability. Any other failure is due to a missing network.
 .PHONY: vuln
