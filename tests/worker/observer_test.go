@@ -3,15 +3,17 @@ package worker
 import (
 	"context"
 	"errors"
+	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -69,119 +71,198 @@ func (e *env) watched(config qless.WorkerConfig) (*testWorker, *witness) {
 	return e.worker(config), o
 }
 
-func TestAnObserverSeesEveryOutcome(t *testing.T) {
-	e := newLiveEnv(t)
-	why := errors.New("why")
-	for klass, c := range map[string]struct {
-		handler qless.Handler
-		options []qless.PutOption
-		want    qless.Outcome
-		before  []qless.JobEventKind
-	}{
-		"Complete": {nothing, nil, qless.Outcome{Action: qless.ActionComplete}, nil},
-		"Next": {
-			func(context.Context, *qless.Job) error { return qless.Next("b") }, nil,
-			qless.Outcome{Action: qless.ActionComplete, Queue: "b"}, nil,
-		},
-		"Snooze": {
-			func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) }, nil,
-			qless.Outcome{Action: qless.ActionRelease, Delay: time.Hour}, nil,
-		},
-		"Retry": {
-			func(context.Context, *qless.Job) error { return why }, nil,
-			qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour, Group: "Retry:why", Err: why}, nil,
-		},
-		"Exhausted": {
-			func(context.Context, *qless.Job) error { return qless.RetryIn(0, why) },
-			[]qless.PutOption{qless.Retries(0)},
-			qless.Outcome{Action: qless.ActionRetry, Group: "Exhausted:why", Err: why}, nil,
-		},
-		"Fail": {
-			func(context.Context, *qless.Job) error { return qless.FailWith("g", why) }, nil,
-			qless.Outcome{Action: qless.ActionFail, Group: "g", Err: why}, nil,
-		},
-		"Unknown": {nil, nil, qless.Outcome{Action: qless.ActionRelease, Delay: time.Minute}, nil},
-		"EndsIt": {
-			func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, nil,
-			qless.Outcome{Action: qless.ActionComplete}, nil,
-		},
-		"CancelsIt": {
-			func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, nil,
-			qless.Outcome{}, nil,
-		},
-		"Panic": {
-			func(context.Context, *qless.Job) error { panic(why) }, nil,
-			qless.Outcome{Action: qless.ActionFail, Group: "Panic:panic"},
-			[]qless.JobEventKind{qless.JobEventPanicked},
-		},
-		"Goexit": {
-			func(context.Context, *qless.Job) error { runtime.Goexit(); return nil }, nil,
-			qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}, nil,
-		},
-		"Misfit": {
-			qless.Typed(func(context.Context, *qless.Job, []int) error { return nil }), nil,
-			qless.Outcome{Action: qless.ActionFail, Group: "Misfit:data"}, nil,
-		},
-	} {
-		t.Run(klass, func(t *testing.T) {
-			w, o := e.watched(qless.WorkerConfig{Backoff: inAnHour, UnknownKlassDelay: time.Minute})
-			if c.handler != nil {
-				w.Handle(klass, c.handler)
-			}
-			w.start()
-			jid, err := e.Queue("q").Put(t.Context(), klass, nil, c.options...)
-			require.NoError(t, err)
-			event := o.ends(t, jid, append([]qless.JobEventKind{qless.JobEventStarted}, c.before...)...)
-			require.NoError(t, event.Err)
-			require.Equal(t, klass, event.Klass)
-			require.Equal(t, "q", event.Queue)
-			require.Equal(t, w.Name(), event.Worker)
-			require.Equal(t, 1, event.Attempt)
-			require.Positive(t, event.Waited)
-			require.WithinDuration(t, time.Now(), event.Time, time.Minute)
-			require.Equal(t, klass == "Exhausted", event.Exhausted)
-			if c.want.Err == nil {
-				event.Outcome.Err = nil
-			}
-			if klass == "Goexit" {
-				event.Outcome.Group = ""
-			}
-			require.Equal(t, c.want, event.Outcome)
-			if klass == "Panic" {
-				var panicked *qless.PanicError
-				require.ErrorAs(t, o.of(jid)[1].Err, &panicked)
-				require.Equal(t, why, panicked.Value)
-				require.NotEmpty(t, panicked.Stack)
-				require.ErrorIs(t, o.of(jid)[1].Err, why)
-			}
-			w.stop()
-		})
+// answers returns a handler that returns an error.
+func answers(err error) qless.Handler {
+	return func(context.Context, *qless.Job) error { return err }
+}
+
+// loses returns a handler that does something to its job, and waits for the end of its context.
+func loses(do func(ctx context.Context, job *qless.Job) error) qless.Handler {
+	return func(ctx context.Context, job *qless.Job) error {
+		if err := do(ctx, job); err != nil {
+			panic(err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
 	}
 }
 
-func TestAnObserverSeesALostLock(t *testing.T) {
-	e := newLiveEnv(t)
-	o := &witness{}
-	w, jid, _, _ := e.holding(qless.WorkerConfig{Concurrency: 1, Observer: o.observe})
-	w.Pause()
-	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
-	event := o.ends(t, jid, qless.JobEventStarted, qless.JobEventLockLost)
-	require.ErrorIs(t, event.Err, qless.ErrLockLost)
-	require.ErrorIs(t, o.of(jid)[1].Err, qless.ErrLockLost)
-	require.Equal(t, qless.ActionRetry, event.Outcome.Action, "the handler returned the cause")
-	require.Positive(t, event.Ran)
+// A runEnd is a way in which a run ends, and how the observer, the log and the rates tell of it.
+type runEnd struct {
+	handler qless.Handler
+	outcome qless.Outcome
+	ending  string
+	log     string // the level and the error
+	rates   string // the counts of completed, failed and retried jobs; empty if it is no run
+	also    qless.JobEventKind
+	err     error // of the other event and, unless it is a panic, of the end
 }
 
-func TestAnObserverSeesACancel(t *testing.T) {
+var why = errors.New("why")
+
+func runEnds(e *env) map[string]runEnd {
+	retry := qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}
+	return map[string]runEnd{
+		"Complete": {
+			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0",
+			outcome: qless.Outcome{Action: qless.ActionComplete},
+		},
+		"Next": {
+			handler: answers(qless.Next("b")), ending: "next", log: "INFO", rates: "1 0 0",
+			outcome: qless.Outcome{Action: qless.ActionComplete, Queue: "b"},
+		},
+		"Snooze": {
+			handler: answers(qless.Snooze(time.Hour)), ending: "release", log: "INFO",
+			outcome: qless.Outcome{Action: qless.ActionRelease, Delay: time.Hour},
+		},
+		"Retry": {
+			handler: answers(why), ending: "retry", log: "WARN why", rates: "0 0 1",
+			outcome: qless.Outcome{
+				Action: qless.ActionRetry, Delay: time.Hour, Group: "Retry:why", Err: why,
+			},
+		},
+		"Exhausted": {
+			handler: answers(qless.RetryIn(0, why)), ending: "exhausted", log: "ERROR why", rates: "0 1 0",
+			outcome: qless.Outcome{Action: qless.ActionRetry, Group: "Exhausted:why", Err: why},
+		},
+		"Fail": {
+			handler: answers(qless.FailWith("g", why)), ending: "fail", log: "ERROR why", rates: "0 1 0",
+			outcome: qless.Outcome{Action: qless.ActionFail, Group: "g", Err: why},
+		},
+		"Panic": {
+			handler: func(context.Context, *qless.Job) error { panic(why) },
+			ending:  "fail", log: `ERROR "panic: why"`, rates: "0 1 0",
+			outcome: qless.Outcome{Action: qless.ActionFail, Group: "Panic:panic"},
+			also:    qless.JobEventPanicked, err: why,
+		},
+		"Goexit": {
+			handler: func(context.Context, *qless.Job) error { runtime.Goexit(); return nil },
+			ending: "retry", log: `WARN "` + isGoexit[2:] + `"`, rates: "0 0 1", outcome: retry,
+		},
+		"Misfit": {
+			handler: qless.Typed(func(context.Context, *qless.Job, struct{ Card int8 }) error { return nil }),
+			ending:  "fail", log: `ERROR "the data does not fit: Card is not a valid int8"`, rates: "0 1 0",
+			outcome: qless.Outcome{Action: qless.ActionFail, Group: "Misfit:data"},
+		},
+		"Unknown": {
+			ending: "release", log: "INFO",
+			outcome: qless.Outcome{Action: qless.ActionRelease, Delay: time.Minute},
+		},
+		"CompletesIt": {
+			handler: func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+			ending:  "complete", log: "INFO", rates: "1 0 0",
+			outcome: qless.Outcome{Action: qless.ActionComplete},
+		},
+		"FailsIt": {
+			handler: func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
+			ending:  "fail", log: "ERROR m", rates: "0 1 0",
+			outcome: qless.Outcome{Action: qless.ActionFail, Group: "g"},
+		},
+		"CancelsIt": {
+			handler: func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
+			ending:  "moved", log: "INFO",
+		},
+		"MovesIt": {
+			handler: func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "b") },
+			ending:  "moved", log: "INFO", outcome: qless.Outcome{Queue: "b"},
+		},
+		"Canceled": {
+			handler: loses(func(_ context.Context, job *qless.Job) error {
+				return e.Cancel(e.T.Context(), job.JID)
+			}),
+			ending: "canceled", log: `INFO "qless: the job was canceled"`, outcome: retry,
+			also: qless.JobEventCanceled, err: qless.ErrCanceled,
+		},
+		"Lost": {
+			handler: loses(func(_ context.Context, job *qless.Job) error {
+				return repairs.TimeOut(e.T.Context(), e.Client, job.JID)
+			}),
+			ending: "lost", log: `WARN "qless: the job belongs to another worker"`, outcome: retry,
+			also: qless.JobEventLockLost, err: qless.ErrLockLost,
+		},
+	}
+}
+
+var runTime = regexp.MustCompile(`duration=\S+`)
+
+func TestHowARunEndsIsObservedLoggedAndCounted(t *testing.T) {
 	e := newLiveEnv(t)
-	o := &witness{}
-	w, jid, _, _ := e.holding(qless.WorkerConfig{Observer: o.observe})
-	require.NoError(t, e.Cancel(t.Context(), jid))
-	event := o.ends(t, jid, qless.JobEventStarted, qless.JobEventCanceled)
-	require.ErrorIs(t, event.Err, qless.ErrCanceled)
-	require.Equal(t, 1, w.Stats().Canceled)
-	require.Zero(t, w.Stats().Lost)
-	require.Equal(t, 1, w.log.count("level="))
+	for klass, c := range runEnds(e) {
+		t.Run(klass, func(t *testing.T) {
+			var log lines
+			o, logs := &witness{}, qless.LogJobs(log.logger())
+			w := e.worker(qless.WorkerConfig{
+				Queues: []string{klass}, Backoff: inAnHour, UnknownKlassDelay: time.Minute,
+				Observer: func(event qless.JobEvent) { o.observe(event); logs(event) },
+			})
+			if c.handler != nil {
+				w.Handle(klass, func(ctx context.Context, job *qless.Job) error {
+					w.Pause()
+					return c.handler(ctx, job)
+				})
+			}
+			w.start()
+			retries := 5
+			if klass == "Exhausted" {
+				retries = 0
+			}
+			jid, err := e.Queue(klass).Put(t.Context(), klass, map[string]any{"card": 4111111111111111},
+				qless.JID("j-"+klass), qless.Retries(retries), qless.Headers{"traceparent": traceText})
+			require.NoError(t, err)
+			before := []qless.JobEventKind{qless.JobEventStarted}
+			if c.also != "" {
+				before = append(before, c.also)
+			}
+			event := o.ends(t, jid, before...)
+			until(t, "a line of the log", func() bool { return log.String() != "" })
+			w.stop()
+
+			require.Equal(t, []any{klass, klass, w.Name(), 1, c.ending, klass == "Exhausted"}, []any{
+				event.Klass, event.Queue, event.Worker, event.Attempt, event.Ending, event.Exhausted,
+			})
+			require.Positive(t, event.Waited)
+			require.Equal(t, c.handler != nil, event.Ran > 0)
+			require.WithinDuration(t, time.Now(), event.Time, time.Minute)
+			require.Empty(t, o.of(jid)[0].Ending)
+			if c.also == qless.JobEventPanicked {
+				require.NoError(t, event.Err)
+			} else {
+				require.ErrorIs(t, event.Err, c.err)
+			}
+			if c.also != "" {
+				require.ErrorIs(t, o.of(jid)[1].Err, c.err)
+			}
+			var panicked *qless.PanicError
+			if errors.As(o.of(jid)[len(before)-1].Err, &panicked) {
+				require.Equal(t, why, panicked.Value)
+				require.NotEmpty(t, panicked.Stack)
+			}
+			if c.outcome.Err == nil {
+				event.Outcome.Err = nil
+			}
+			if c.outcome.Action == qless.ActionRetry && c.outcome.Group == "" {
+				event.Outcome.Group = ""
+			}
+			require.Equal(t, c.outcome, event.Outcome)
+
+			level, problem, failed := strings.Cut(c.log, " ")
+			want := "level=" + level + ` msg="qless: a job has ended" jid=` + jid + " klass=" + klass +
+				" queue=" + klass + " attempt=1 trace_id=" + traceID + " outcome=" + c.ending + " duration=D"
+			if failed {
+				want += " error=" + problem
+			}
+			require.Equal(t, want+"\n", runTime.ReplaceAllString(log.String(), "duration=D"))
+			require.NotContains(t, log.String(), secret)
+			require.Zero(t, w.log.count(secret))
+
+			rates := "[0 0 0 0 0]"
+			if c.rates != "" {
+				rates = "[" + c.rates + " 1 1]"
+			}
+			require.Equal(t, rates, e.counted(inspect.RateQuery{Queue: klass, Klass: klass}))
+		})
+	}
+	require.Equal(t, "[0 0 0 0 0]", e.counted(inspect.RateQuery{Queue: "b"}))
 }
 
 // The job is canceled after the handler has returned, and the server reports that.
@@ -312,38 +393,4 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 	event := o.ends(t, jid, qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
-}
-
-func TestAnEventSaysInOneWordHowARunEnded(t *testing.T) {
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { return time.Hour }})
-	broken := errors.New("broken")
-	ends := map[string]func(ctx context.Context, job *qless.Job) error{
-		"complete":  func(context.Context, *qless.Job) error { return nil },
-		"exhausted": func(context.Context, *qless.Job) error { return broken },
-		"fail":      func(context.Context, *qless.Job) error { return qless.FailWith("g", broken) },
-		"moved":     func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
-		"next":      func(context.Context, *qless.Job) error { return qless.Next("other") },
-		"release":   func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) },
-		"retry":     func(context.Context, *qless.Job) error { return broken },
-		"canceled": func(ctx context.Context, job *qless.Job) error {
-			assert.NoError(t, e.Cancel(context.WithoutCancel(ctx), job.JID))
-			<-ctx.Done()
-			return nil
-		},
-	}
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return ends[job.JID](ctx, job) })
-	w.start()
-	for ending := range ends {
-		retries, before := qless.Retries(5), []qless.JobEventKind{qless.JobEventStarted}
-		switch ending {
-		case "canceled":
-			before = append(before, qless.JobEventCanceled)
-		case "exhausted":
-			retries = 0
-		}
-		e.Put("q", qless.JID(ending), retries)
-		require.Equal(t, ending, o.ends(t, ending, before...).Ending)
-		require.Empty(t, o.of(ending)[0].Ending)
-	}
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -31,52 +30,6 @@ func (e *env) counted(query inspect.RateQuery) string {
 		}
 	}
 	return fmt.Sprint(sum)
-}
-
-// The cases are the ways in which a run counts.
-func TestRatesOfAWorkersJobs(t *testing.T) {
-	failed := errors.New("failed")
-	for name, c := range map[string]struct {
-		handler qless.Handler
-		options []qless.PutOption
-		want    string // completed, failed, retried
-	}{
-		"complete": {nothing, nil, "1 0 0"},
-		"another queue": {func(context.Context, *qless.Job) error { return qless.Next("next") }, nil,
-			"1 0 0"},
-		"failed at once": {func(context.Context, *qless.Job) error { return qless.FailWith("g", failed) }, nil, "0 1 0"},
-		"a panic":        {func(context.Context, *qless.Job) error { panic("x") }, nil, "0 1 0"},
-		"to be retried":  {func(context.Context, *qless.Job) error { return qless.RetryIn(time.Hour, failed) }, nil, "0 0 1"},
-		"no retries left": {func(context.Context, *qless.Job) error { return qless.RetryIn(time.Hour, failed) },
-			[]qless.PutOption{qless.Retries(0)}, "0 1 0"},
-		"a snooze":                {func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) }, nil, ""},
-		"complete by itself":      {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, nil, "1 0 0"},
-		"failed by itself":        {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, nil, "0 1 0"},
-		"canceled by itself":      {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, nil, ""},
-		"a klass that is unknown": {nil, nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{})
-			if c.handler != nil {
-				w.Handle("K", c.handler)
-			}
-			w.start()
-			e.Put("q", c.options...)
-			until(t, "the job has ended", func() bool {
-				s := w.Stats()
-				return s.Completed+s.Failed+s.Retried+s.Released+s.Ended == 1
-			})
-			w.stop()
-			want := "[0 0 0 0 0]"
-			if c.want != "" {
-				want = "[" + c.want + " 1 1]"
-			}
-			require.Equal(t, want, e.counted(inspect.RateQuery{}))
-			require.Equal(t, want, e.counted(inspect.RateQuery{Queue: "q", Klass: "K"}))
-			require.Equal(t, "[0 0 0 0 0]", e.counted(inspect.RateQuery{Queue: "next"}))
-		})
-	}
 }
 
 func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
