@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,35 +9,6 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/tests/repairs"
 )
-
-func TestNoMoreJobsRunAtOnceThanTheConcurrencySays(t *testing.T) {
-	const jobs = 100
-	for _, concurrency := range []int{1, 7} {
-		e := newLiveEnv(t)
-		w := e.worker(qless.WorkerConfig{Concurrency: concurrency})
-		var now, tooMany atomic.Int32
-		full, done := make(chan bool, jobs), make(chan bool, jobs)
-		w.Handle("K", func(context.Context, *qless.Job) error {
-			switch n := int(now.Add(1)); {
-			case n > concurrency:
-				tooMany.Add(1)
-			case n == concurrency:
-				full <- true
-			}
-			now.Add(-1)
-			done <- true
-			return nil
-		})
-		for range jobs {
-			e.Put("q")
-		}
-		require.NoError(t, w.Start(t.Context()))
-		for range jobs {
-			soon(t, "a job", done)
-		}
-		require.Zero(t, tooMany.Load())
-	}
-}
 
 func TestAWorkerFillsAllItsSlots(t *testing.T) {
 	e := newLiveEnv(t)
@@ -65,9 +34,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q")
 	e.Put("q")
-	w := e.worker(qless.WorkerConfig{Concurrency: 1})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{Concurrency: 1}, nothing)
 	for n := range 2 {
 		require.Equal(t, "finish reserve", w.await(t, "an outcome", n+1, of("finish")).trip)
 	}
@@ -75,9 +42,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 
 func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{}, nothing)
 	asked, answer := w.gate("finish", true)
 	jid := e.Put("q")
 	soon(t, "an outcome", asked)
@@ -88,103 +53,66 @@ func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 }
 
 // While one outcome is being sent, others arise. They are sent together, each independently.
-func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
-	for _, jid := range []string{"first", "a", "lost", "b"} {
-		e.Put("q", qless.JID(jid))
-		soon(t, "a job", running)
+func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(e *env, w *testWorker, bad *qless.Job) // before its handler ends
+		check func(e *env, w *testWorker)                 // when all others are complete
+	}{
+		"of a canceled job": {func(e *env, _ *testWorker, _ *qless.Job) {
+			require.NoError(t, e.Cancel(t.Context(), "bad"))
+		}, func(_ *env, w *testWorker) {
+			require.Contains(t, w.outcome("bad").answer, "does not exist")
+			w.stop()
+			require.Equal(t, 2, w.count(of("finish")), "all but the first go out together")
+			require.Equal(t, []int{7, 1, 0}, []int{w.Stats().Completed, w.Stats().Canceled, w.Stats().Lost})
+		}},
+		"of a job that the server can't read": {func(e *env, _ *testWorker, _ *qless.Job) {
+			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:bad", "no hash", 0).Err())
+		}, func(e *env, w *testWorker) {
+			require.Contains(t, w.outcome("bad").answer, "WRONGTYPE")
+			require.NoError(t, e.Redis.Del(t.Context(), "ql:j:bad").Err())
+			until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Canceled == 1 })
+		}},
+		"with data that is deeper than the server reads": {func(_ *env, _ *testWorker, bad *qless.Job) {
+			bad.Data = raw(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+		}, func(e *env, w *testWorker) {
+			want := map[string]qless.State{"complete": qless.StateComplete, "fail": qless.StateFailed}
+			require.Equal(t, want[w.outcome("bad").action], e.Read("bad").State, "it depends on the server")
+		}},
+		"that is refused": {func(_ *env, w *testWorker, _ *qless.Job) {
+			w.refuseOutcome("bad", damage)
+		}, func(_ *env, w *testWorker) {
+			w.refuseWith(nil)
+			require.Equal(t, reported{"complete", "complete"}, w.outcome("bad"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			jobs := map[string]*qless.Job{}
+			for _, jid := range strings.Fields("first a b c bad d e f") {
+				e.Put("q", qless.JID(jid))
+				jobs[jid] = soon(t, "a job", running)
+			}
+			w.Pause() // it would take a lost job again
+			asked, answer := w.gate("finish", false)
+			end <- nil
+			soon(t, "an outcome", asked)
+			c.spoil(e, w, jobs["bad"])
+			for range 7 {
+				end <- nil
+			}
+			until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
+			answer()
+			for jid := range jobs {
+				if jid != "bad" {
+					require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+					require.Equal(t, qless.StateComplete, e.Read(jid).State)
+				}
+			}
+			c.check(e, w)
+		})
 	}
-	w.Pause() // it would take the lost job again
-	asked, answer := w.gate("finish", false)
-	end <- nil
-	soon(t, "an outcome", asked)
-	for range 3 {
-		end <- nil
-	}
-	until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
-	require.NoError(t, e.Cancel(t.Context(), "lost"))
-	answer()
-	outcomes := map[string]reported{}
-	for _, jid := range []string{"first", "a", "lost", "b"} {
-		outcomes[jid] = w.outcome(jid)
-	}
-	w.stop()
-	require.Equal(t, 2, w.count(of("finish")), "three go out together")
-	for jid, got := range outcomes {
-		require.Equal(t, "complete", got.action)
-		if jid == "lost" {
-			require.Contains(t, got.answer, "does not exist")
-		} else {
-			require.Equal(t, "complete", got.answer)
-		}
-	}
-	require.Equal(t, 3, w.Stats().Completed)
-	require.Equal(t, 1, w.Stats().Canceled)
-	require.Zero(t, w.Stats().Lost)
-}
-
-func TestRefusedOutcomeDoesNotSpoilABatch(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	end, running := make(chan bool), make(chan bool, 10)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error {
-		running <- true
-		if job.JID != "first" {
-			<-end
-		}
-		if job.JID == "deep" { // deeper than the server reads
-			job.Data = raw(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
-		}
-		return nil
-	})
-	w.start()
-	asked, answer := w.gate("finish", false)
-	for _, jid := range []string{"a", "deep", "b", "first"} {
-		e.Put("q", qless.JID(jid))
-		soon(t, "a job", running)
-	}
-	soon(t, "an outcome", asked)
-	close(end)
-	until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
-	answer()
-	for _, jid := range []string{"first", "a", "b"} {
-		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
-	}
-	got := w.outcome("deep")
-	if got.action == "complete" {
-		require.Equal(t, qless.StateComplete, e.Read("deep").State, "it is not too deep for this server")
-	} else {
-		require.Equal(t, "fail", got.action)
-		require.Equal(t, qless.StateFailed, e.Read("deep").State)
-	}
-}
-
-func TestAJobThatTheServerCannotReadDoesNotSpoilABatch(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
-	for _, jid := range []string{"a", "damaged", "b"} {
-		e.Put("q", qless.JID(jid))
-		soon(t, "a job", running)
-	}
-	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
-	w.Pause()
-	for range 3 {
-		end <- nil
-	}
-	for _, jid := range []string{"a", "b"} {
-		w.outcome(jid)
-		require.Equal(t, qless.StateComplete, e.Read(jid).State)
-	}
-	require.Contains(t, w.outcome("damaged").answer, "WRONGTYPE")
-	require.NoError(t, e.Redis.Del(t.Context(), "ql:j:damaged").Err())
-	until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Canceled == 1 })
 }
 
 func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {

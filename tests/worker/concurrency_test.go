@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,29 +50,63 @@ func (e *env) putKlass(queue, klass string, options ...qless.PutOption) string {
 	return jid
 }
 
-func TestAKlassRunsNoMoreThanItsConcurrency(t *testing.T) {
-	e := newLiveEnv(t)
-	var now, most atomic.Int32
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}})
-	w.Handle("K", func(context.Context, *qless.Job) error {
-		n := now.Add(1)
-		defer now.Add(-1)
-		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
-		}
-		time.Sleep(time.Millisecond)
-		return nil
-	}, qless.Concurrency(2))
-	w.Handle("Other", nothing)
-	for i := range 100 {
-		e.putKlass("q", "K", qless.JID(fmt.Sprint("k", i)), qless.Retries(1))
-		e.putKlass("q", "Other")
-		e.putKlass("p", "Other")
-	}
-	w.start()
-	until(t, "all jobs are complete", func() bool { return w.Stats().Completed == 300 })
-	require.LessOrEqual(t, most.Load(), int32(2))
-	for i := range 100 {
-		require.Equal(t, 1, e.Read(fmt.Sprint("k", i)).Remaining, "no retry was used up")
+func TestNoMoreJobsRunAtOnceThanAllowed(t *testing.T) {
+	const jobs = 100
+	for name, c := range map[string]struct {
+		most    int
+		workers int
+		slots   int // of each
+		set     func(e *env)
+		handle  []qless.HandleOption
+		put     []qless.PutOption
+	}{
+		"a worker with a slot":     {most: 1, workers: 1, slots: 1},
+		"a worker with some slots": {most: 7, workers: 1, slots: 7},
+		"a klass":                  {most: 2, workers: 1, slots: 10, handle: []qless.HandleOption{qless.Concurrency(2)}},
+		"a limit": {
+			most: 2, workers: 3, slots: 3, put: []qless.PutOption{qless.Limits{"api"}},
+			set: func(e *env) {
+				require.NoError(t, e.Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
+			},
+		},
+		"a max-concurrency": {
+			most: 3, workers: 3, slots: 4, set: func(e *env) { e.Set("q-max-concurrency", 3) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			if c.set != nil {
+				c.set(e)
+			}
+			var running, tooMany, again, ended atomic.Int32
+			for range c.workers {
+				w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}, Concurrency: c.slots})
+				w.Handle("K", func(_ context.Context, job *qless.Job) error {
+					if running.Add(1) > int32(c.most) {
+						tooMany.Add(1)
+					}
+					if job.Attempt > 1 {
+						again.Add(1)
+					}
+					time.Sleep(time.Millisecond)
+					running.Add(-1)
+					ended.Add(1)
+					return nil
+				}, c.handle...)
+				w.Handle("Other", nothing)
+				require.NoError(t, w.Start(t.Context()))
+			}
+			for range jobs {
+				e.Put("q", c.put...)
+				if c.handle != nil {
+					e.putKlass("q", "Other")
+					e.putKlass("p", "Other")
+				}
+			}
+			until(t, "all have run without a poll", func() bool { return ended.Load() == jobs })
+			require.Zero(t, tooMany.Load())
+			require.Zero(t, again.Load(), "no retry was used up")
+		})
 	}
 }
 
@@ -201,4 +236,89 @@ func TestValuesOfConcurrency(t *testing.T) {
 		until(t, "all are complete", func() bool { return w.Stats().Completed == 3 })
 		w.stop()
 	}
+}
+
+// started returns the time at which a running job was taken, by the server's clock.
+func (e *env) started(jid string) time.Duration {
+	e.T.Helper()
+	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result()
+	require.NoError(e.T, err)
+	seconds, err := strconv.ParseFloat(text, 64)
+	require.NoError(e.T, err)
+	return time.Duration(seconds * 1e9)
+}
+
+func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]func(e *env) []qless.PutOption{
+		"limit": func(e *env) []qless.PutOption {
+			require.NoError(e.T, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Rate: 3, Per: 400 * time.Millisecond}))
+			return []qless.PutOption{qless.Limits{"api"}}
+		},
+		"max-rate": func(e *env) []qless.PutOption {
+			require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, 400*time.Millisecond))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			options := limit(e)
+			var mu sync.Mutex
+			var starts []time.Duration
+			for range 2 {
+				w := e.worker(qless.WorkerConfig{Concurrency: 4})
+				w.Handle("K", func(_ context.Context, job *qless.Job) error {
+					at := e.started(job.JID)
+					mu.Lock()
+					defer mu.Unlock()
+					starts = append(starts, at)
+					return nil
+				})
+				require.NoError(t, w.Start(t.Context()))
+			}
+			const jobs = 12
+			for range jobs {
+				e.Put("q", options...)
+			}
+			until(t, "all jobs have run without a poll", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(starts) == jobs
+			})
+			slices.Sort(starts)
+			for i := 3; i < jobs; i++ {
+				require.GreaterOrEqual(t, starts[i]-starts[i-3], 400*time.Millisecond-time.Microsecond)
+			}
+		})
+	}
+}
+
+func TestAThrottledJobIsTheNextOfItsLimit(t *testing.T) {
+	e := newLiveEnv(t)
+	const hold = 300 * time.Millisecond
+	runs := make(chan string, 10)
+	times := make(chan time.Duration, 10)
+	throttled := false
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		times <- e.started(job.JID)
+		runs <- job.JID
+		if !throttled {
+			throttled = true
+			job.Data = []byte(`{"seen":true}`)
+			return qless.Throttled(hold, "api")
+		}
+		return nil
+	})
+	e.Put("q", qless.JID("first"), qless.Limits{"api", "other"})
+	e.Put("q", qless.JID("second"), qless.Limits{"api"})
+	require.NoError(t, w.Start(t.Context()))
+	until(t, "all runs have begun", func() bool { return len(runs) == 3 })
+	require.Equal(t, []string{"first", "first", "second"}, []string{<-runs, <-runs, <-runs})
+	first, again := <-times, <-times
+	require.GreaterOrEqual(t, again-first, hold)
+	until(t, "both are complete", func() bool { return e.Read("second").State == qless.StateComplete })
+	require.Equal(t, 5, e.Read("first").Remaining)
+	require.JSONEq(t, `{"seen":true}`, string(e.Read("first").Data))
+	require.Equal(t, 1, w.Stats().Released)
 }

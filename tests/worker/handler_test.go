@@ -2,11 +2,13 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,87 +16,18 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 )
-
-func TestNilCompletesAJobAndSavesItsData(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
-		return job.SetData(map[string]int{"done": 3})
-	})
-	require.Equal(t, reported{"complete", "complete"}, got)
-	require.Equal(t, qless.StateComplete, job.State)
-	require.Equal(t, `{"done":3}`, string(job.Data))
-	require.Equal(t, []string{"put", "popped", "done"}, whats(job.History))
-}
 
 func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		_, err := e.Redis.HSet(ctx, "ql:j:"+job.JID, "data", `"by another"`).Result()
 		return err
 	})
-	w.start()
 	jid := e.Put("q")
 	w.outcome(jid)
 	require.Equal(t, `"by another"`, string(e.Read(jid).Data))
-}
-
-func TestAHandlerMayEndItsJobItself(t *testing.T) {
-	for name, c := range map[string]struct {
-		end   func(ctx context.Context, job *qless.Job) error
-		state qless.State
-		queue string
-	}{
-		"complete": {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, qless.StateComplete, ""},
-		"advance": {func(ctx context.Context, job *qless.Job) error {
-			return job.Next(ctx, "other")
-		}, qless.StateWaiting, "other"},
-		"fail":    {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed, "q"},
-		"retry":   {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, time.Hour, "", "")) }, qless.StateScheduled, "q"},
-		"release": {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) }, qless.StateScheduled, "q"},
-		"move":    {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.StateWaiting, "other"},
-	} {
-		for _, returned := range []error{nil, errors.New("too late to fail")} {
-			t.Run(name, func(t *testing.T) {
-				e := newLiveEnv(t)
-				w := e.worker(qless.WorkerConfig{})
-				ended := make(chan error, 1)
-				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-					ended <- c.end(ctx, job)
-					return returned
-				})
-				w.start()
-				jid := e.Put("q")
-				require.NoError(t, soon(t, "the end of the job", ended))
-				w.stop()
-				job := e.Read(jid)
-				require.Equal(t, c.state, job.State)
-				require.Equal(t, c.queue, job.Queue)
-				require.Zero(t, w.count(of("finish")), "nothing more is reported")
-				require.Equal(t, 1, w.Stats().Ended)
-				require.Zero(t, w.Stats().Lost)
-			})
-		}
-	}
-}
-
-func TestAHandlerMayCancelItsJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	canceled := make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		err := job.Cancel(ctx)
-		canceled <- err
-		return err
-	})
-	w.start()
-	jid := e.Put("q")
-	require.NoError(t, soon(t, "the end of the handler", canceled))
-	w.stop()
-	_, err := e.Job(t.Context(), jid)
-	require.ErrorIs(t, err, qless.ErrNotFound)
-	require.Zero(t, w.count(of("finish")))
 }
 
 func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
@@ -165,23 +98,6 @@ func TestHandleDecodesTheData(t *testing.T) {
 	require.Equal(t, "complete", w.outcome(jid).action)
 }
 
-func TestDataThatDoesNotFitFailsTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("Letter", qless.Typed(func(context.Context, *qless.Job, letter) error {
-		panic("it is not called")
-	}))
-	w.start()
-	jid, err := e.Queue("q").Put(t.Context(), "Letter", []int{1})
-	require.NoError(t, err)
-	require.Equal(t, "fail", w.outcome(jid).action)
-	job := e.Read(jid)
-	require.Equal(t, "Letter:data", job.Failure.Group)
-	require.Contains(t, job.Failure.Message, "cannot unmarshal array")
-	require.Equal(t, "[1]", string(job.Data))
-	require.Equal(t, 5, job.Remaining)
-}
-
 func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -226,6 +142,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	jid, err := e.Queue("q").Put(t.Context(), "Other", nil)
 	require.NoError(t, err)
 	w.outcome(jid)
+	w.log.await(t, "no handler for the klass", 2)
 	require.Equal(t, 1, w.log.count("klass=K "), "it is reported once a minute")
 	require.Equal(t, 1, w.log.count("klass=Other "))
 }
@@ -240,40 +157,35 @@ func TestAWorkerFailsNoJobOfAnUnknownKlass(t *testing.T) {
 }
 
 func TestMaxRunTimeEndsTheContext(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{MaxRunTime: 30 * time.Millisecond, Backoff: inAnHour})
-	causes := make(chan error, 2)
-	wait := func(ctx context.Context, _ *qless.Job) error {
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
-		return ctx.Err()
+	for name, c := range map[string]struct{ worker, klass, job time.Duration }{
+		"the worker's": {30 * time.Millisecond, 0, 0},
+		"the klass's":  {time.Hour, 30 * time.Millisecond, 0},
+		"the job's":    {time.Hour, 0, 30 * time.Millisecond},
+	} {
+		for retries, answer := range map[qless.Retries]string{0: "-1", 5: "4"} {
+			t.Run(fmt.Sprint(name, "/", retries), func(t *testing.T) {
+				e := newLiveEnv(t)
+				w := e.worker(qless.WorkerConfig{MaxRunTime: c.worker, Backoff: inAnHour})
+				causes := make(chan error, 1)
+				w.Handle("K", loses(func(ctx context.Context, _ *qless.Job) error {
+					context.AfterFunc(ctx, func() { causes <- context.Cause(ctx) })
+					return nil
+				}), qless.MaxRunTime(c.klass))
+				w.start()
+				began := time.Now()
+				options := []qless.PutOption{retries}
+				if c.job > 0 {
+					options = append(options, qless.MaxRunTime(c.job))
+				}
+				jid := e.Put("q", options...)
+				require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
+				require.GreaterOrEqual(t, time.Since(began), 30*time.Millisecond)
+				require.Equal(t, reported{"retry", answer}, w.outcome(jid))
+				require.Equal(t, "K:max-run-time", e.Read(jid).Failure.Group)
+				require.Equal(t, c.job, e.Read(jid).Options.MaxRunTime)
+			})
+		}
 	}
-	w.Handle("K", wait)
-	w.Handle("Own", wait, qless.MaxRunTime(60*time.Millisecond))
-	w.start()
-
-	jid := e.Put("q", qless.Retries(0))
-	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
-	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
-	require.Equal(t, "K:max-run-time", e.Read(jid).Failure.Group)
-
-	began := time.Now()
-	jid, err := e.Queue("q").Put(t.Context(), "Own", nil)
-	require.NoError(t, err)
-	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
-	require.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
-	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
-}
-
-func TestAHandlerMayCompleteItsJobAfterItsTime(t *testing.T) {
-	e := newLiveEnv(t)
-	config := qless.WorkerConfig{MaxRunTime: time.Millisecond}
-	job, got := e.works(config, func(ctx context.Context, _ *qless.Job) error {
-		<-ctx.Done()
-		return nil
-	})
-	require.Equal(t, reported{"complete", "complete"}, got)
-	require.Equal(t, qless.StateComplete, job.State)
 }
 
 func TestTheErrorOfAContextThatEndedAfterItsTimeSaysSo(t *testing.T) {
@@ -307,38 +219,12 @@ func TestTheErrorOfAContextThatEndedAfterItsTimeSaysSo(t *testing.T) {
 	}
 }
 
-func TestATimeoutWithinTheTimeIsTheHandlersOwn(t *testing.T) {
-	e := newLiveEnv(t)
-	config := qless.WorkerConfig{MaxRunTime: time.Hour}
-	job, _ := e.works(config, func(context.Context, *qless.Job) error {
-		return context.DeadlineExceeded
-	}, qless.Retries(0))
-	require.Equal(t, "K:timeout", job.Failure.Group)
-}
-
-func TestAKlassMayRunForLongerThanOthers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{MaxRunTime: time.Millisecond})
-	deadlines := make(chan time.Time, 1)
-	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-		deadline, _ := ctx.Deadline()
-		deadlines <- deadline
-		return nil
-	}, qless.MaxRunTime(time.Hour))
-	w.start()
-	jid := e.Put("q")
-	require.WithinDuration(t, time.Now().Add(time.Hour), soon(t, "a deadline", deadlines), time.Minute)
-	require.Equal(t, "complete", w.outcome(jid).action)
-}
-
 func TestAHandlerMayEndItsGoroutine(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 1, Backoff: inAnHour})
-	w.Handle("K", func(context.Context, *qless.Job) error {
+	w := e.working(qless.WorkerConfig{Concurrency: 1, Backoff: inAnHour}, func(context.Context, *qless.Job) error {
 		runtime.Goexit()
 		return nil
 	})
-	w.start()
 	for range 2 {
 		jid := e.Put("q")
 		require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
@@ -346,4 +232,188 @@ func TestAHandlerMayEndItsGoroutine(t *testing.T) {
 	}
 	w.stop()
 	require.Empty(t, w.Stats().Running)
+}
+
+func TestAHandlerKnowsHowLongItsJobWaited(t *testing.T) {
+	e := newLiveEnv(t)
+	var popped time.Time
+	var waited time.Duration
+	e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
+		popped, waited = job.PoppedAt, job.Waited
+		return nil
+	})
+	require.WithinDuration(t, time.Now(), popped, time.Minute)
+	require.Greater(t, waited, time.Duration(0))
+	require.Less(t, waited, time.Minute)
+}
+
+func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
+	e := newLiveEnv(t)
+	want := map[string]string{"traceparent": "00-1"}
+	seen := make(chan map[string]string, 2)
+	w := e.worker(qless.WorkerConfig{})
+	w.Use(func(next qless.Handler) qless.Handler {
+		return func(ctx context.Context, job *qless.Job) error {
+			seen <- job.Headers
+			return next(ctx, job)
+		}
+	})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		seen <- job.Headers
+		return nil
+	})
+	w.start()
+	w.ends(e.Put("q", qless.Headers(want)))
+	require.Equal(t, want, soon(t, "the middleware", seen))
+	require.Equal(t, want, soon(t, "the handler", seen))
+	w.ends(e.Put("q"))
+	require.Nil(t, soon(t, "the middleware", seen))
+}
+
+// hexed is a codec that stores data as hexadecimal digits, and may fail to decode it.
+type hexed struct{ broken atomic.Bool }
+
+func (h *hexed) Name() string { return "hexed" }
+
+func (h *hexed) Encode(_ string, data []byte) ([]byte, string, error) {
+	encoded := make([]byte, len(data))
+	for i, b := range data {
+		encoded[i] = b ^ 0x20
+	}
+	return encoded, "", nil
+}
+
+func (h *hexed) Decode(_ string, encoded []byte) ([]byte, error) {
+	if h.broken.Load() {
+		return nil, errors.New("the keys are away")
+	}
+	data, _, err := h.Encode("", encoded)
+	return data, err
+}
+
+func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
+	e := newLiveEnv(t)
+	config := qless.ClientConfig{Codec: &hexed{}}
+	c := e.NewLiveClient(e.Redis, config)
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{}, config)
+	w.Handle("Same", qless.Typed(func(_ context.Context, _ *qless.Job, n int) error {
+		require.Equal(t, 1, n)
+		return nil
+	}))
+	w.Handle("Changed", func(_ context.Context, job *qless.Job) error { return job.SetData(2) })
+	jobs := []struct{ klass, want, jid, before string }{{klass: "Same", want: "1"}, {klass: "Changed", want: "2"}}
+	for i := range jobs {
+		jid, err := c.Queue("q").Put(t.Context(), jobs[i].klass, 1)
+		require.NoError(t, err)
+		jobs[i].jid, jobs[i].before = jid, string(e.Read(jid).Data)
+	}
+	w.start()
+	for _, put := range jobs {
+		w.ends(put.jid)
+		job, err := c.Job(t.Context(), put.jid)
+		require.NoError(t, err)
+		require.Equal(t, qless.StateComplete, job.State)
+		require.Equal(t, put.want, string(job.Data))
+		after := string(e.Read(put.jid).Data)
+		require.Contains(t, after, "x:codec")
+		require.Equal(t, put.klass == "Same", put.before == after, "only changed data is saved")
+	}
+}
+
+func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
+		t.Error("the handler was called")
+		return nil
+	})
+	jid, err := e.NewLiveClient(e.Redis, qless.ClientConfig{Codec: &hexed{}}).
+		Queue("q").Put(t.Context(), "K", 1)
+	require.NoError(t, err)
+	require.Equal(t, "fail", w.outcome(jid).action)
+	job := e.Read(jid)
+	require.Equal(t, "K:data", job.Failure.Group)
+	require.Contains(t, job.Failure.Message, `encoded by "hexed", which the client does not know`)
+	require.Contains(t, string(job.Data), "x:codec", "it can be unfailed")
+}
+
+func TestAJobThatCannotBeDecodedNowIsRetried(t *testing.T) {
+	e := newLiveEnv(t)
+	codec := &hexed{}
+	codec.broken.Store(true)
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{
+		Backoff: func(*qless.Job, int, error) (delay time.Duration) {
+			codec.broken.Store(false)
+			return 0
+		},
+	}, qless.ClientConfig{Codec: codec})
+	done := make(chan string, 1)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		done <- string(job.Data)
+		return nil
+	})
+	w.start()
+	_, err := e.NewLiveClient(e.Redis, qless.ClientConfig{Codec: codec}).
+		Queue("q").Put(t.Context(), "K", json.RawMessage("[1]"))
+	require.NoError(t, err)
+	require.Equal(t, "[1]", soon(t, "the handler", done))
+}
+
+func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
+	problem := errors.New("a problem")
+	for name, c := range map[string]struct {
+		data   any
+		result any
+		err    error
+		want   string // the result
+		group  string // the failure's
+	}{
+		"complete":          {[]int{3, 4}, 7, nil, "7", ""},
+		"failed":            {[]int{3, 4}, 7, qless.FailWith("g", problem), "", "g"},
+		"wrong data":        {"text", 7, nil, "", "K:data"},
+		"not JSON":          {[]int{3, 4}, func() {}, nil, "", "K:result"},
+		"nothing":           {[]int{3, 4}, nil, nil, "null", ""},
+		"without a retry":   {[]int{3, 4}, 7, problem, "", "K:a problem"},
+		"nil is an outcome": {[]int{3, 4}, 7, &qless.Outcome{Action: qless.ActionComplete}, "7", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{})
+			w.Handle("K", qless.TypedResult(
+				func(context.Context, *qless.Job, []int) (any, error) { return c.result, c.err }))
+			jid, err := e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0))
+			require.NoError(t, err)
+			w.start().outcome(jid)
+			result, err := e.Result(t.Context(), jid)
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(result.Data))
+			if c.group != "" {
+				require.Equal(t, c.group, result.Failure.Group)
+			}
+		})
+	}
+	require.Panics(t, func() { qless.TypedResult[int, int](nil) })
+}
+
+func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "b"}})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		if job.Queue == "b" {
+			return nil
+		}
+		if err := job.SetResult("early"); err != nil {
+			return err
+		}
+		return qless.Next("b")
+	})
+	jid := e.Put("q")
+	w.start()
+	var result qless.Result
+	require.Eventually(t, func() bool {
+		var err error
+		result, err = e.Result(t.Context(), jid)
+		return err == nil
+	}, testkit.Patience, time.Millisecond)
+	require.Equal(t, qless.StateComplete, result.State)
+	require.Equal(t, `"early"`, string(result.Data))
 }

@@ -74,10 +74,7 @@ func TestOnlyARunningWorkerIsHealthy(t *testing.T) {
 
 func TestStatsTellWhatRuns(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "mail-*"}})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
+	w, running, end := e.busyWorker(qless.WorkerConfig{Queues: []string{"q", "mail-*"}})
 	before := time.Now()
 	for _, jid := range []string{"b", "a"} {
 		e.Put("q", qless.JID(jid))
@@ -102,10 +99,7 @@ func TestStatsTellWhatRuns(t *testing.T) {
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t, "--appendonly", "yes")
-	w := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
+	w, running, end := e.busyWorker(qless.WorkerConfig{})
 	done := e.Put("q")
 	soon(t, "a job", running)
 	w.instead("finish", func(func() error) error { return errOffline })

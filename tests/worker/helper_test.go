@@ -1,8 +1,18 @@
 package worker
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -64,3 +74,258 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one round trip, not two
 	return e
 }
+
+// A testWorker is a worker with a connection of its own. The test sees its scripts and log.
+type testWorker struct {
+	*qless.Worker
+	*tap
+	handles bool // a handler is registered
+	t       testing.TB
+	log     *journal
+	rdb     *redis.Client
+}
+
+// workersMade counts the workers of all tests, which need distinct names on the server.
+var workersMade atomic.Int32
+
+// worker creates a worker of the server. Its poll interval is an hour unless the config sets it, so
+// only wake-ups make it ask again. It is stopped with the test.
+func (e *env) worker(config qless.WorkerConfig) *testWorker {
+	e.T.Helper()
+	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
+}
+
+// workerAt creates a worker that reaches the server at an address. Its clock is the server's unless
+// the client's config has one.
+func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
+	e.T.Helper()
+	connection := testkit.Options(addr)
+	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
+	w := &testWorker{t: e.T, tap: newTap(e.Redis), log: newJournal(), rdb: redis.NewClient(connection)}
+	w.rdb.AddHook(w.tap)
+	if config.Queues == nil {
+		config.Queues = []string{"q"}
+	}
+	if config.PollInterval == 0 {
+		config.PollInterval = time.Hour
+	}
+	client.Logger = cmp.Or(client.Logger, slog.New(w.log))
+	w.Worker = newWorker(e.T, e.NewLiveClient(w.rdb, client), config)
+	w.log.worker.Store(w.Worker)
+	e.T.Cleanup(func() {
+		w.stopNow()
+		_ = w.rdb.Close()
+	})
+	return w
+}
+
+// working starts a worker with a handler of the klass K, and waits until it is idle.
+func (e *env) working(config qless.WorkerConfig, handler qless.Handler) *testWorker {
+	e.T.Helper()
+	w := e.worker(config)
+	w.Handle("K", handler)
+	return w.start()
+}
+
+// busyWorker is working with the handler of hold.
+func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan *qless.Job, end chan error) {
+	e.T.Helper()
+	handler, running, end := hold()
+	return e.working(config, handler), running, end
+}
+
+// newWorker creates a worker, which must succeed.
+func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
+	t.Helper()
+	w, err := qless.NewWorker(client, config)
+	require.NoError(t, err)
+	return w
+}
+
+// Handle registers a handler.
+func (w *testWorker) Handle(klass string, handler qless.Handler, options ...qless.HandleOption) {
+	w.handles = true
+	w.Worker.Handle(klass, handler, options...)
+}
+
+// needsHandler registers a handler if the test has not, unless it is too late.
+func (w *testWorker) needsHandler() {
+	if err := w.Healthy(); !w.handles && err != nil && strings.Contains(err.Error(), "not started") {
+		w.Handle("Nobody", nothing)
+	}
+}
+
+// Start starts the worker. Without a handler from the test, it has one for a klass that no job has.
+func (w *testWorker) Start(ctx context.Context) error {
+	w.needsHandler()
+	return w.Worker.Start(ctx)
+}
+
+// Run starts the worker as Start does.
+func (w *testWorker) Run(ctx context.Context) error {
+	w.needsHandler()
+	return w.Worker.Run(ctx)
+}
+
+// start starts the worker, and waits until it is idle and listens.
+func (w *testWorker) start() *testWorker {
+	w.t.Helper()
+	require.NoError(w.t, w.Start(context.Background()))
+	w.idle(1)
+	until(w.t, "the worker knows the answer", func() bool { return !w.Stats().LastAnswer.IsZero() })
+	return w
+}
+
+// stopNow stops the worker without waiting for its handlers.
+func (w *testWorker) stopNow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.Stop(ctx)
+}
+
+// stop stops the worker and waits for its handlers.
+func (w *testWorker) stop() {
+	w.t.Helper()
+	require.NoError(w.t, w.Stop(w.t.Context()))
+}
+
+// stopLate stops the worker before the handlers of some jobs have ended.
+func (w *testWorker) stopLate(jids ...string) {
+	w.t.Helper()
+	err := requireCode(w.t, stopped, w.Stop(w.t.Context()))
+	for _, jid := range jids {
+		require.Contains(w.t, err.Message, jid)
+	}
+}
+
+var stopped = qless.ErrStopped
+
+// gate holds back every call of a script until open is called, either before it is sent, or before
+// its answer arrives. It reports each.
+func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
+	seen, opened := make(chan bool, 1000), make(chan struct{})
+	open = sync.OnceFunc(func() { close(opened) })
+	w.t.Cleanup(open) // before the worker is stopped
+	w.instead(script, func(send func() error) error {
+		if answered {
+			err := send()
+			seen <- true
+			<-opened
+			return err
+		}
+		seen <- true
+		<-opened
+		return send()
+	})
+	return seen, open
+}
+
+// idle waits until the worker has been seen to be idle n times.
+func (w *testWorker) idle(n int) tapped {
+	w.t.Helper()
+	return w.await(w.t, "an idle worker", n, func(c tapped) bool { return c.idle })
+}
+
+// outcome waits until the worker has reported a job to the server.
+func (w *testWorker) outcome(jid string) reported {
+	w.t.Helper()
+	has := func(c tapped) bool { _, ok := c.outcomes()[jid]; return ok }
+	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
+}
+
+// ends waits until the worker has completed a job, whatever it has reported before.
+func (w *testWorker) ends(jid string) reported {
+	w.t.Helper()
+	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }
+	return w.await(w.t, "the end of "+jid, 1, completed).outcomes()[jid]
+}
+
+// works runs one job at a worker with a handler, and returns the job after that, and the worker's
+// report.
+func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, reported) {
+	e.T.Helper()
+	w := e.working(config, handler)
+	jid := e.Put("q", options...)
+	got := w.outcome(jid)
+	w.stop()
+	return e.Read(jid), got
+}
+
+// A journal records a log. Like loggers that add the worker's state to messages, it asks for that.
+type journal struct {
+	worker  atomic.Pointer[qless.Worker]
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{}
+}
+
+func newJournal() *journal { return &journal{changed: make(chan struct{})} }
+
+func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
+func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
+func (j *journal) WithGroup(string) slog.Handler            { return j }
+
+func (j *journal) Handle(ctx context.Context, record slog.Record) error {
+	if w := j.worker.Load(); w != nil {
+		_, _ = w.Stats(), w.Healthy()
+	}
+	var line bytes.Buffer
+	_ = slog.NewTextHandler(&line, nil).Handle(ctx, record)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line.String())
+	close(j.changed)
+	j.changed = make(chan struct{})
+	return nil
+}
+
+// count returns the number of lines that contain a text.
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for _, line := range j.lines {
+		if bytes.Contains([]byte(line), []byte(text)) {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until n lines contain a text.
+func (j *journal) await(t testing.TB, text string, n int) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		j.mu.Lock()
+		changed := j.changed
+		j.mu.Unlock()
+		if j.count(text) >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			require.FailNow(t, "not logged", "%q, %d times, in %q", text, n, j.lines)
+		}
+	}
+}
+
+// hold returns a handler that reports each job that it is given, and ends when its context does, or
+// with the error sent to the second channel.
+func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
+	running, end = make(chan *qless.Job, 1000), make(chan error, 1000)
+	return func(ctx context.Context, job *qless.Job) error {
+		running <- job
+		select {
+		case err := <-end:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, running, end
+}
+
+// nothing is a handler that does nothing.
+func nothing(context.Context, *qless.Job) error { return nil }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -55,89 +54,77 @@ func (s *sleeper) asleep() {
 	s.woken("nothing")
 }
 
-// Every way of making a job ready wakes one worker of its queue.
+// waits puts the job j into a queue, and runs also pops it.
+func waits(e *env, queue string) { e.Put(queue, qless.JID("j")) }
+
+func runs(e *env, queue string) { waits(e, queue); e.Pop(queue) }
+
+// fills makes the queue q run as many jobs as it may, while another one waits.
+func fills(e *env) {
+	e.Set("q-max-concurrency", 1)
+	runs(e, "q")
+	e.Put("q")
+}
+
+// Every way of making a job ready wakes one worker of its queue: the one that is idle for longest.
+// tests/wake has more ways, and workers that run the jobs.
 func TestWhatWakesAWorker(t *testing.T) {
+	onJob := func(act func(ctx context.Context, job *qless.Job) error) func(context.Context, *env) error {
+		return func(ctx context.Context, e *env) error { return act(ctx, e.Read("j")) }
+	}
+	nothing := func(*env) {}
 	for name, c := range map[string]struct {
 		before func(e *env)
-		act    func(e *env, ctx context.Context) error
+		act    func(ctx context.Context, e *env) error
 	}{
-		"put": {nil, func(e *env, _ context.Context) error { e.Put("q"); return nil }},
-		"put with a short delay": {nil, func(e *env, _ context.Context) error {
+		"put": {nothing, func(_ context.Context, e *env) error { e.Put("q"); return nil }},
+		"put with a short delay": {nothing, func(_ context.Context, e *env) error {
 			e.Put("q", qless.Delay(30*time.Second))
 			return nil
 		}},
-		"move": {func(e *env) { e.Put("other", qless.JID("j")) }, func(e *env, ctx context.Context) error {
-			return e.Read("j").Move(ctx, "q")
+		"recur": {nothing, func(ctx context.Context, e *env) error {
+			return errOf(e.Queue("q").Recur(ctx, "K", nil, time.Minute))
 		}},
-		"recur": {nil, func(e *env, ctx context.Context) error {
-			_, err := e.Queue("q").Recur(ctx, "K", nil, time.Minute)
-			return err
-		}},
-		"unpause": {nil, func(e *env, ctx context.Context) error { return e.Queue("q").Resume(ctx) }},
-		"retry": {func(e *env) { e.Put("q", qless.JID("j")); e.Pop("q") }, func(e *env, ctx context.Context) error {
-			return errOf(e.Read("j").Retry(ctx, 0, "", ""))
+		"unpause": {nothing, func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) }},
+		"a client whose script wakes no workers": {nothing, func(ctx context.Context, e *env) error {
+			return errOf(e.Run(ctx, "wake", "", "q", "other"))
 		}},
 		"unfail": {func(e *env) {
-			e.Put("other")
-			require.NoError(e.T, e.Pop("other").Fail(e.T.Context(), "g", "m"))
-		}, func(e *env, ctx context.Context) error {
-			_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 5)
-			return err
-		}},
-		"timeout": {func(e *env) { e.Put("q", qless.JID("j")); e.Pop("q") }, func(e *env, ctx context.Context) error {
+			runs(e, "other")
+			require.NoError(e.T, e.Read("j").Fail(e.T.Context(), "g", "m"))
+		}, func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 5)) }},
+		"move": {func(e *env) { waits(e, "other") }, onJob(func(ctx context.Context, job *qless.Job) error {
+			return job.Move(ctx, "q")
+		})},
+		"a job moves on": {func(e *env) { runs(e, "other") }, onJob(func(ctx context.Context, job *qless.Job) error {
+			return job.Next(ctx, "q")
+		})},
+		"retry": {func(e *env) { runs(e, "q") }, onJob(func(ctx context.Context, job *qless.Job) error {
+			return errOf(job.Retry(ctx, 0, "", ""))
+		})},
+		"timeout": {func(e *env) { runs(e, "q") }, func(ctx context.Context, e *env) error {
 			return repairs.TimeOut(ctx, e.Client, "j")
 		}},
 		"a dependency completes": {func(e *env) {
-			e.Put("other", qless.JID("j"))
+			waits(e, "other")
 			e.Put("q", qless.DependsOn{"j"})
 			e.Pop("other")
-		}, func(e *env, ctx context.Context) error { return e.Read("j").Complete(ctx) }},
+		}, onJob(func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) })},
 		"a dependency ends": {func(e *env) {
-			e.Put("other", qless.JID("j"))
-			e.Put("q", qless.JID("k"), qless.DependsOn{"j"})
-		}, func(e *env, ctx context.Context) error { return e.Read("k").Undepend(ctx, "j") }},
-		"a job moves on to the queue": {func(e *env) { e.Put("other"); e.Pop("other") }, func(e *env, ctx context.Context) error {
-			running, err := inspect.New(e.Client).Queue("other", inspect.Running).JIDs(ctx, inspect.Range{})
-			require.NoError(e.T, err)
-			return e.Read(running.Items[0]).Next(ctx, "q")
-		}},
-		"a slot is free by complete": {func(e *env) {
-			e.Set("q-max-concurrency", 1)
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-			e.Put("q")
-		}, func(e *env, ctx context.Context) error { return e.Read("j").Complete(ctx) }},
-		"a slot is free by fail": {func(e *env) {
-			e.Set("q-max-concurrency", 1)
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-			e.Put("q")
-		}, func(e *env, ctx context.Context) error { return e.Read("j").Fail(ctx, "g", "m") }},
-		"a slot is free by cancel": {func(e *env) {
-			e.Set("q-max-concurrency", 1)
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-			e.Put("q")
-		}, func(e *env, ctx context.Context) error { return e.Read("j").Cancel(ctx) }},
-		"a slot is free by a move": {func(e *env) {
-			e.Set("q-max-concurrency", 1)
-			e.Put("q", qless.JID("j"))
-			e.Pop("q")
-			e.Put("q")
-		}, func(e *env, ctx context.Context) error { return e.Read("j").Move(ctx, "other") }},
-		"a client whose script wakes no workers": {nil, func(e *env, ctx context.Context) error {
-			_, err := e.Run(ctx, "wake", "", "q", "other")
-			return err
-		}},
+			e.Put("other", qless.JID("k"))
+			e.Put("q", qless.JID("j"), qless.DependsOn{"k"})
+		}, onJob(func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, "k") })},
+		"a slot is free by complete": {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) })},
+		"a slot is free by fail":     {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") })},
+		"a slot is free by cancel":   {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) })},
+		"a slot is free by a move":   {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			if c.before != nil {
-				c.before(e)
-			}
+			c.before(e)
 			one, two := e.sleeper("one", "q"), e.sleeper("two", "q")
 			elsewhere := e.sleeper("elsewhere", "another")
-			require.NoError(t, c.act(e, t.Context()))
+			require.NoError(t, c.act(t.Context(), e))
 			one.woken("q")
 			two.asleep()
 			elsewhere.asleep()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,10 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 const mebibyte = 1 << 20
@@ -207,4 +211,153 @@ func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 		return c.script == "finish" && c.err == nil
 	})
 	require.GreaterOrEqual(t, reports, 3)
+}
+
+// putDependents puts a job into one queue, and jobs that wait for it into another queue, which has
+// no worker of ours.
+func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
+	e.T.Helper()
+	base = e.Put("q")
+	options = append(options, qless.DependsOn{base})
+	specs := make([]qless.JobSpec, dependents)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: options}
+	}
+	_, err := e.Queue("theirs").PutMany(e.T.Context(), specs)
+	require.NoError(e.T, err)
+	return base
+}
+
+// awaitReleased waits until all dependents can be popped.
+func (e *env) awaitReleased(dependents int) {
+	e.T.Helper()
+	testkit.Until(e.T, "all dependents are released", func() bool {
+		return e.Counts("theirs").Waiting == dependents
+	})
+	require.Empty(e.T, e.Redis.Keys(e.T.Context(), "ql:x:rest*").Val())
+}
+
+func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.working(qless.WorkerConfig{}, nothing)
+	base := e.putDependents(1300)
+	require.Equal(t, "complete", w.outcome(base).action)
+	e.awaitReleased(1300)
+}
+
+func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", func(context.Context, *qless.Job) error { return qless.FailWith("g", errors.New("no")) })
+	base := e.putDependents(900, qless.OnFailureRun)
+	w.start()
+	require.Equal(t, "fail", w.outcome(base).action)
+	e.awaitReleased(900)
+}
+
+// A program completed a job, and ended before it had released all of its dependents.
+func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
+	e := newLiveEnv(t)
+	base := e.putDependents(1300)
+	jobs, err := e.As("ended").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{base}, jids(jobs))
+	answer, err := e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0")
+	require.NoError(t, err)
+	require.Equal(t, []any{"complete+"}, answer)
+	require.Equal(t, 250, e.Counts("theirs").Waiting)
+	e.working(qless.WorkerConfig{}, nothing)
+	e.awaitReleased(1300)
+}
+
+// maxText is the bound of each text of a failure, in bytes.
+const maxText = 16 << 10
+
+// longTexts are texts of which a job must not keep everything.
+func longTexts() map[string]string {
+	return map[string]string{
+		"one line": "first " + strings.Repeat("ä", 3<<20) + " last",
+		"lines":    "first\n" + strings.Repeat("<p>\n", 1<<20) + "last",
+		"no UTF-8": "first " + strings.Repeat("\xff", 1<<20) + " last",
+	}
+}
+
+// requireCut checks the stored text of a failure.
+func requireCut(t *testing.T, f *qless.Failure) {
+	t.Helper()
+	require.NotNil(t, f)
+	require.LessOrEqual(t, len(f.Message), maxText)
+	require.LessOrEqual(t, len(f.Group), maxText)
+	require.True(t, utf8.ValidString(f.Message))
+	require.True(t, utf8.ValidString(f.Group))
+	require.Contains(t, f.Message, "first")
+}
+
+func TestTheLongTextOfAFailureIsCut(t *testing.T) {
+	ways := map[string]func(ctx context.Context, job *qless.Job, text string) error{
+		"error": func(_ context.Context, _ *qless.Job, text string) error { return errors.New(text) },
+		"FailWith": func(_ context.Context, _ *qless.Job, text string) error {
+			return qless.FailWith(text, errors.New(text))
+		},
+		"panic": func(_ context.Context, _ *qless.Job, text string) error { panic(text) },
+		"Fail":  func(ctx context.Context, job *qless.Job, text string) error { return job.Fail(ctx, group(text), text) },
+		"Retry": func(ctx context.Context, job *qless.Job, text string) error {
+			_, err := job.Retry(ctx, 0, group(text), text)
+			return err
+		},
+	}
+	for what, text := range longTexts() {
+		for way, fail := range ways {
+			t.Run(way+"/"+what, func(t *testing.T) {
+				e := newLiveEnv(t)
+				w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error { return fail(ctx, job, text) })
+				jid := e.Put("q", qless.Retries(0))
+				until(t, "it has failed", func() bool { return e.state(jid) == "failed" })
+				requireCut(t, e.Read(jid).Failure)
+				size, err := e.Redis.MemoryUsage(t.Context(), "ql:j:"+jid, 0).Result()
+				require.NoError(t, err)
+				require.Less(t, size, int64(8*maxText), "nothing else keeps it")
+				w.stop()
+			})
+		}
+	}
+}
+
+// group returns a text as the name of a group, which must be UTF-8.
+func group(text string) string { return strings.ToValidUTF8(text, "?") }
+
+func TestALongTextThatEndsAJobIsCut(t *testing.T) {
+	e := newLiveEnv(t)
+	for what, text := range longTexts() {
+		jid := e.Put("q")
+		_, err := repairs.End(t.Context(), e.Client, jid, repairs.Ending{
+			State: qless.StateFailed, Group: group(text), Message: text,
+		})
+		require.NoError(t, err, what)
+		requireCut(t, e.Read(jid).Failure)
+	}
+}
+
+// The stack of a panic is stored even if its value is long.
+func TestAPanicWithALongValueKeepsItsStack(t *testing.T) {
+	e := newLiveEnv(t)
+	job, _ := e.works(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
+		explode("first " + strings.Repeat("x", 1<<20))
+		return nil
+	})
+	requireCut(t, job.Failure)
+	require.Contains(t, job.Failure.Message, "explode")
+	require.Contains(t, job.Failure.Message, " bytes are left out]")
+}
+
+func TestALogEntryIsBounded(t *testing.T) {
+	e := newLiveEnv(t)
+	job := e.Read(e.Put("q"))
+	require.NoError(t, job.Log(t.Context(), "first "+strings.Repeat("x", 1<<20), nil))
+	require.NoError(t, job.Refresh(t.Context()))
+	what := job.History[len(job.History)-1].What
+	require.LessOrEqual(t, len(what), maxText)
+	require.Contains(t, what, "first")
+	tooLong := map[string]string{"k": strings.Repeat("x", 8<<20)}
+	requireCode(t, qless.ErrInvalid, job.Log(t.Context(), "message", tooLong))
 }

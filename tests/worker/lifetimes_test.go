@@ -46,23 +46,6 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 	}
 }
 
-func TestTheContextOfAJobThatMayNotRunAnyLongerEnds(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Backoff: inAnHour})
-	causes := make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
-		return ctx.Err()
-	})
-	w.start()
-	jid := e.Put("q", qless.Retries(0), qless.MaxRunTime(30*time.Millisecond))
-	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
-	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
-	require.Equal(t, "K:max-run-time", e.Read(jid).Failure.Group)
-	require.Equal(t, 30*time.Millisecond, e.Read(jid).Options.MaxRunTime)
-}
-
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
@@ -102,8 +85,39 @@ func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	jid := e.Put("q")
-	w := e.worker(qless.WorkerConfig{PollInterval: time.Hour})
-	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
-	w.start()
+	w := e.working(qless.WorkerConfig{PollInterval: time.Hour}, func(context.Context, *qless.Job) error { return nil })
 	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
+	t.Parallel()
+	e := newLiveEnv(t)
+	e.Put("q", qless.JID("short"), qless.LockTime(6*time.Second))
+	w, plain, end, causes := e.holding(qless.WorkerConfig{})
+	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
+	expires := e.Read("short").Expires
+	require.Equal(t, []string{"short"}, w.await(t, "a renewal", 2, of("renew")).args[1:])
+	require.Greater(t, e.Read("short").Expires.Sub(expires), time.Second)
+	end <- nil
+	end <- nil
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("short"))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(plain))
+	require.Empty(t, causes)
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read("short").History))
+}
+
+// Of two locks that end at different times, the longer one is not renewed whenever the shorter one
+// is.
+func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
+	t.Parallel()
+	e := newLiveEnv(t)
+	e.Set("heartbeat", "6")
+	e.Put("q", qless.JID("long"), qless.LockTime(time.Hour))
+	w, plain, end, _ := e.holding(qless.WorkerConfig{})
+	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
+	require.Greater(t, time.Until(e.Read("long").Expires), 50*time.Minute)
+	require.Equal(t, []string{plain}, w.await(t, "a renewal", 2, of("renew")).args[1:])
+	end <- nil
+	end <- nil
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("long"))
 }

@@ -53,9 +53,7 @@ var backlogCases = []backlogCase{
 		for i := range 101 {
 			config.Queues = append(config.Queues, fmt.Sprint("q", i))
 		}
-		other := e.worker(qless.WorkerConfig{Queues: []string{"elsewhere"}})
-		other.Handle("K", func(context.Context, *qless.Job) error { return nil })
-		other.start()
+		e.working(qless.WorkerConfig{Queues: []string{"elsewhere"}}, nothing)
 		return e.putBacklog("q7", 100)
 	}},
 	{"jobs whose lives have ended", func(e *env, _ *qless.WorkerConfig) int {
@@ -105,14 +103,12 @@ func TestABacklogIsNeverMadeToWait(t *testing.T) {
 				wanted := int64(c.fill(e, &config))
 				var ran atomic.Int64
 				end := make(chan bool)
-				w := e.worker(config)
-				w.Handle("K", func(context.Context, *qless.Job) error {
+				e.working(config, func(context.Context, *qless.Job) error {
 					if ran.Add(1) == wanted {
 						close(end)
 					}
 					return nil
 				})
-				w.start()
 				soon(t, "the last job", end)
 			})
 		}

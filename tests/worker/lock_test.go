@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +34,13 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 	return w, jid, end, causes
 }
 
+// tell sends a worker an event of a job, as the server does.
+func (e *env) tell(w *testWorker, jid, event string) {
+	e.T.Helper()
+	message := fmt.Sprintf(`{"jid":%q,"event":%q,"worker":%q}`, jid, event, w.Name())
+	require.NoError(e.T, e.Redis.Publish(e.T.Context(), "ql:w:"+w.Name(), message).Err())
+}
+
 func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
@@ -56,10 +64,7 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	for range 8 {
 		e.Put("q")
 	}
-	w := e.worker(qless.WorkerConfig{Concurrency: 20})
-	handler, running, _ := hold()
-	w.Handle("K", handler)
-	w.start()
+	w, running, _ := e.busyWorker(qless.WorkerConfig{Concurrency: 20})
 	for range 8 {
 		soon(t, "a job", running)
 	}
@@ -107,7 +112,9 @@ func TestALostLockEndsTheContext(t *testing.T) {
 				canceled = 1
 				w.log.await(t, "level=INFO", 1)
 			} else {
+				w.log.await(t, "lost the lock of a job", 1)
 				w.log.await(t, "discarded the outcome of a job", 1)
+				require.Equal(t, 1, w.log.count("level=WARN"), "one lost lock is one warning")
 			}
 			until(t, "the handler has returned", func() bool {
 				stats := w.Stats()
@@ -129,25 +136,12 @@ func TestALostLockEndsTheContext(t *testing.T) {
 	}
 }
 
-func TestAWorkerMayTakeAJobAgainThatItLost(t *testing.T) {
-	e := newLiveEnv(t)
-	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2})
-	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
-	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
-	end <- nil
-	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
-	w.stop()
-	require.Equal(t, 1, w.Stats().Lost)
-	require.Equal(t, 1, w.Stats().Completed)
-}
-
 // An event may arrive late, and concern an earlier lock of the job.
 func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 	for _, event := range []string{"lock_lost", "canceled"} {
 		e := newLiveEnv(t)
 		w, jid, end, causes := e.holding(qless.WorkerConfig{})
-		message := `{"jid":"` + jid + `","event":"` + event + `","worker":"` + w.Name() + `"}`
-		require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		e.tell(w, jid, event)
 		w.await(t, "a renewal", 1, of("renew"))
 		end <- nil
 		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
@@ -156,54 +150,58 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 }
 
 // A lock that the handler itself ended on the server is not lost, even if a renewal is refused
-// before the handler receives the answer.
+// before the handler receives the answer. Nothing more is reported, whatever the handler returns.
 func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
-	for script, end := range map[string]func(ctx context.Context, job *qless.Job) error{
-		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
-		"fail": func(ctx context.Context, job *qless.Job) error {
-			return job.Fail(ctx, "g", "m")
-		},
-		"retry": func(ctx context.Context, job *qless.Job) error {
-			_, err := job.Retry(ctx, time.Hour, "", "")
-			return err
-		},
-		"release": func(ctx context.Context, job *qless.Job) error {
-			return job.Release(ctx, time.Hour)
-		},
-		"requeue": func(ctx context.Context, job *qless.Job) error {
-			return job.Move(ctx, "other")
-		},
-		"cancel": func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
+	for script, c := range map[string]struct {
+		end    func(ctx context.Context, job *qless.Job) error
+		became string // the state and the queue
+	}{
+		"complete": {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, "complete "},
+		"fail":     {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, "failed q"},
+		"retry": {func(ctx context.Context, job *qless.Job) error {
+			return errOf(job.Retry(ctx, time.Hour, "", ""))
+		}, "scheduled q"},
+		"release": {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) }, "scheduled q"},
+		"requeue": {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, "waiting other"},
+		"cancel":  {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, ""},
 	} {
-		t.Run(script, func(t *testing.T) {
-			e := newLiveEnv(t)
-			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
-			w := e.worker(qless.WorkerConfig{Concurrency: 1})
-			ended := make(chan error, 1)
-			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-				err := end(ctx, job)
-				ended <- errors.Join(err, context.Cause(ctx))
-				return err
+		for _, returned := range []error{nil, errors.New("too late to fail")} {
+			t.Run(script, func(t *testing.T) {
+				e := newLiveEnv(t)
+				w := e.worker(qless.WorkerConfig{Concurrency: 1})
+				ended := make(chan error, 1)
+				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+					err := c.end(ctx, job)
+					ended <- errors.Join(err, context.Cause(ctx))
+					return returned
+				})
+				sent, open := w.gate(script, true)
+				w.start()
+				jid := e.Put("q")
+				soon(t, "the command", sent)
+				w.Pause()          // it might take the job again
+				for n := range 2 { // a lost lock is not renewed
+					e.tell(w, jid, "lock_lost")
+					w.await(t, "a renewal", n+1, of("renew"))
+				}
+				require.Len(t, w.Stats().Running, 1)
+				open()
+				require.NoError(t, soon(t, "the end of the command", ended))
+				w.stop()
+				stats := w.Stats()
+				require.Equal(t, []int{1, 0, 0}, []int{stats.Ended, stats.Canceled, stats.Lost})
+				require.Zero(t, w.log.count("level=WARN"))
+				require.Zero(t, w.log.count("canceled"))
+				require.Zero(t, w.count(of("finish")))
+				job, err := e.Job(t.Context(), jid)
+				if c.became == "" {
+					require.ErrorIs(t, err, qless.ErrNotFound)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, c.became, string(job.State)+" "+job.Queue)
 			})
-			sent, open := w.gate(script, true)
-			w.start()
-			jid := e.Put("q")
-			soon(t, "the command", sent)
-			w.Pause() // it might take the job again
-			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-			for n := range 2 { // a lost lock is not renewed
-				require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
-				w.await(t, "a renewal", n+1, of("renew"))
-			}
-			require.Len(t, w.Stats().Running, 1)
-			open()
-			require.NoError(t, soon(t, "the end of the command", ended))
-			w.stop()
-			stats := w.Stats()
-			require.Equal(t, []int{1, 0, 0}, []int{stats.Ended, stats.Canceled, stats.Lost})
-			require.Zero(t, w.log.count("level=WARN"))
-			require.Zero(t, w.log.count("canceled"))
-		})
+		}
 	}
 }
 
@@ -270,6 +268,10 @@ func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 			early := expires.Sub(soon(t, "the end of the context", ended))
 			require.Less(t, early, 300*time.Millisecond, "the lock lasts that much longer")
 			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
+			if name == "refused" {
+				w.log.await(t, "could not renew locks", 1)
+			}
+			w.log.await(t, "a lock expired before it could be renewed", 1)
 			w.log.await(t, "discarded the outcome of a job", 1)
 			attempts := w.count(func(c tapped) bool { return c.script == "renew" })
 			require.Less(t, attempts, 15, "it does not spin")
@@ -507,8 +509,7 @@ func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 		w, jid, end, causes := e.holding(qless.WorkerConfig{})
 		ends := e.Read(jid).Expires
 		require.WithinDuration(t, time.Now().Add(time.Minute), ends, patience)
-		message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-		require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		e.tell(w, jid, "lock_lost")
 		w.await(t, "a renewal", 1, of("renew"))
 		require.True(t, e.Read(jid).Expires.After(ends), "it was renewed for as long")
 		end <- nil

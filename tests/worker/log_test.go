@@ -1,9 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,111 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/tests/repairs"
 )
-
-// An askingLogger asks the worker about its state, to add that to messages.
-type askingLogger struct {
-	*journal
-	worker atomic.Pointer[qless.Worker]
-}
-
-func (l *askingLogger) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-func (l *askingLogger) Handle(ctx context.Context, record slog.Record) error {
-	if w := l.worker.Load(); w != nil {
-		_, _ = w.Stats(), w.Healthy()
-	}
-	return l.journal.Handle(ctx, record)
-}
-
-// askedWorker creates a worker whose logger asks it.
-func (e *env) askedWorker(config qless.WorkerConfig) *testWorker {
-	e.T.Helper()
-	logger := &askingLogger{journal: newJournal()}
-	config.Logger = slog.New(logger)
-	w := e.worker(config)
-	w.log = logger.journal
-	logger.worker.Store(w.Worker)
-	return w
-}
-
-func TestALoggerMayAskTheWorkerAboutAnUnknownKlass(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.askedWorker(qless.WorkerConfig{}).start()
-	w.outcome(e.Put("q"))
-	w.log.await(t, "no handler for the klass", 1)
-}
-
-func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.askedWorker(qless.WorkerConfig{})
-	handler, running, _ := hold()
-	w.Handle("K", handler)
-	w.start()
-	jid := e.Put("q")
-	soon(t, "a job", running)
-	w.Pause()
-	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
-	w.log.await(t, "lost the lock of a job", 1)
-	w.log.await(t, "discarded the outcome of a job", 1)
-	require.Equal(t, 1, w.log.count("level=WARN"), "one lost lock is one warning")
-}
-
-func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.askedWorker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.instead("finish", func(send func() error) error {
-		if err := repairs.TimeOut(t.Context(), e.Client, "j"); err != nil {
-			return err
-		}
-		w.instead("finish", nil)
-		return send()
-	})
-	e.Put("q", qless.JID("j"))
-	w.log.await(t, "the server did not take an outcome", 1)
-}
-
-func TestLoggerMayAskTheWorkerAboutALostReservation(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.askedWorker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.beforeItHears("j", func() error { return errOffline })
-	w.start()
-	e.Put("q", qless.JID("j"))
-	w.ends("j")
-	w.log.await(t, "released a job whose reservation got no answer", 1)
-	w.log.await(t, "the server is back", 1)
-}
-
-func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
-	e := newLiveEnv(t)
-	e.Set("heartbeat", "0.6")
-	w := e.askedWorker(qless.WorkerConfig{})
-	w.instead("renew", func(func() error) error { return errOffline })
-	handler, running, _ := hold()
-	w.Handle("K", handler)
-	w.start()
-	e.Put("q")
-	soon(t, "a job", running)
-	w.log.await(t, "could not renew locks", 1)
-	w.log.await(t, "a lock expired before it could be renewed", 1)
-	w.log.await(t, "discarded the outcome of a job", 1)
-}
-
-func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
-	t.Parallel()
-	e := newLiveEnv(t)
-	w := e.askedWorker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.refuseOutcome("j", damage)
-	e.Put("q", qless.JID("j"))
-	w.log.await(t, "the server refuses an outcome", 1)
-	w.log.await(t, "gave up an outcome", 1)
-}
 
 // A worker whose connection is refused logs it, without the password.
 func TestAWorkerLogsNoPassword(t *testing.T) {
@@ -140,4 +37,61 @@ func TestAWorkerLogsNoPassword(t *testing.T) {
 	require.NoError(t, w.Stop(stopped))
 	require.Zero(t, log.count("pa5sw0rd"))
 	require.NotContains(t, heard(), "pa5sw0rd")
+}
+
+// lines is a log without times.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+const (
+	secret    = "4111111111111111"
+	traceID   = "0af7651916cd43dd8448eb211c80319c"
+	traceText = "00-" + traceID + "-b7ad6b7169203331-01"
+)
+
+func TestAHandlerHasALoggerForItsJob(t *testing.T) {
+	e := newLiveEnv(t)
+	var log lines
+	w := e.worker(qless.WorkerConfig{Logger: log.logger()})
+	logs := func(ctx context.Context, job *qless.Job) error {
+		job.Klass = "changed"
+		qless.Logger(ctx).Info("hello", "n", 1)
+		return nil
+	}
+	w.Handle("K", logs)
+	w.start()
+	jid := e.Put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
+	w.ends(jid)
+	require.Contains(t, log.String(), "level=INFO msg=hello worker="+w.Name()+
+		" jid=j klass=K queue=q attempt=1 trace_id="+traceID+" n=1\n")
+
+	jid = e.Put("q", qless.JID("other"), qless.Headers{"traceparent": "not one"})
+	w.ends(jid)
+	require.Contains(t, log.String(), "jid=other klass=K queue=q attempt=1 n=1\n")
+	require.Same(t, slog.Default(), qless.Logger(t.Context()))
 }

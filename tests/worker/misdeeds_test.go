@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +35,12 @@ type setting struct {
 type badError struct{ do func() }
 
 func (e *badError) Error() string { e.do(); return "bad" }
+
+// A nilError panics in each of its methods.
+type nilError struct{ text *string }
+
+func (e *nilError) Error() string { return *e.text }
+func (e *nilError) Is(error) bool { panic("Is") }
 
 // A badCodec leaves data as it is but for the texts "bad", which it encodes, and "worse".
 type badCodec struct{ encode, decode func() }
@@ -134,6 +138,18 @@ var places = map[string]misplaced{
 		},
 		panic: "K:worker.badError", goexit: "K:worker.badError",
 	},
+	"a typed nil": {
+		install: func(s *setting) { s.work = answers((*nilError)(nil)) },
+		panic:   "K:panic", goexit: "K:panic", block: "K:panic",
+	},
+	"a typed nil of FailWith": {
+		install: func(s *setting) { s.work = answers(qless.FailWith("group", &nilError{})) },
+		panic:   "group", goexit: "group", block: "group",
+	},
+	"a typed nil among others": {
+		install: func(s *setting) { s.work = answers(errors.Join((*nilError)(nil))) },
+		panic:   "K:panic", goexit: "K:panic", block: "K:panic",
+	},
 	"qless.Codec.Decode": {
 		install: func(s *setting) { s.client.Codec = badCodec{decode: s.do, encode: func() {}} },
 		panic:   "K:qless.Error", goexit: "K:qless.Error",
@@ -171,6 +187,37 @@ func (m misplaced) group(misdeed string) string {
 	return map[string]string{"panic": m.panic, "goexit": m.goexit, "block": m.block}[misdeed]
 }
 
+// start starts a worker in a setting. Its jobs are of klass K.
+func (s *setting) start(e *env) *testWorker {
+	e.T.Helper()
+	w := e.workerAt(e.Server.Addr(), s.worker, s.client)
+	if s.bulk != nil {
+		w.handles = true
+		qless.NewKlass[any]("K").HandleBulk(w.Worker, *s.bulk,
+			func(context.Context, []*qless.Member[any]) error { return nil })
+	} else {
+		w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+			if job.JID == "bad" {
+				return s.work(ctx, job)
+			}
+			return nil
+		}, s.handle...)
+	}
+	if s.middleware != nil {
+		w.Use(s.middleware)
+	}
+	return w.start()
+}
+
+// completes puts jobs, and waits until each is complete.
+func (e *env) completes(jids ...string) {
+	e.T.Helper()
+	for _, jid := range jids {
+		e.Put("q", qless.JID(jid))
+		until(e.T, jid+" is complete", func() bool { return e.state(jid) == "complete" })
+	}
+}
+
 // A misdeed of a user's function ends its own job at most.
 func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
 	t.Parallel()
@@ -179,28 +226,11 @@ func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
 			t.Run(name+"/"+misdeed, func(t *testing.T) {
 				e := newLiveEnv(t)
 				ended := make(chan struct{})
-				s := &setting{do: func() { do(ended) }}
+				s := &setting{do: func() { do(ended) }, work: answers(errors.New("no"))}
 				s.worker.Concurrency = 2
-				s.work = func(context.Context, *qless.Job) error { return errors.New("no") }
 				place.install(s)
-				w := e.workerAt(e.Server.Addr(), s.worker, s.client)
+				w := s.start(e)
 				t.Cleanup(func() { close(ended) })
-				if s.bulk != nil {
-					w.handles = true
-					qless.NewKlass[any]("K").HandleBulk(w.Worker, *s.bulk,
-						func(context.Context, []*qless.Member[any]) error { return nil })
-				} else {
-					w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-						if job.JID == "bad" {
-							return s.work(ctx, job)
-						}
-						return nil
-					}, s.handle...)
-				}
-				if s.middleware != nil {
-					w.Use(s.middleware)
-				}
-				w.start()
 				var encoding qless.ClientConfig
 				if s.client.Codec != nil {
 					encoding.Codec = badCodec{}
@@ -213,12 +243,9 @@ func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
 				} else {
 					until(t, "it runs", func() bool { return e.state("bad") == "running" })
 				}
-				for _, jid := range []string{"a", "b", "c"} {
-					e.Put("q", qless.JID(jid))
-					until(t, jid+" is complete", func() bool { return e.state(jid) == "complete" })
-				}
+				e.completes("a", "b", "c")
 				if place.told != "" && place.told != isLogged {
-					until(t, "the misdeed is logged", func() bool { return w.log.holds(place.told) })
+					until(t, "the misdeed is logged", func() bool { return w.log.count(place.told) > 0 })
 				}
 				if place.group(misdeed) != "" {
 					w.stop()
@@ -239,29 +266,19 @@ func (e *env) fails(jid, group string) {
 	require.Equal(e.T, group, e.Read(jid).Failure.Group)
 }
 
-// holds reports whether a line of the log contains a text.
-func (j *journal) holds(text string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.ContainsFunc(j.lines, func(line string) bool { return strings.Contains(line, text) })
-}
-
 // A function that overwrites its job ends that job at most.
 func TestAnOverwrittenJobEndsAlone(t *testing.T) {
 	overwrite := func(job *qless.Job) { *job = qless.Job{} }
+	overwrites := func(err error) qless.Handler {
+		return func(_ context.Context, job *qless.Job) error { overwrite(job); return err }
+	}
 	for name, c := range map[string]struct {
 		install func(s *setting)
 		group   string
 	}{
-		"handler, nil": {func(s *setting) {
-			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return nil }
-		}, "K:data"},
-		"handler, error": {func(s *setting) {
-			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return errors.New("no") }
-		}, "K:data"},
-		"handler, Snooze": {func(s *setting) {
-			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return qless.Snooze(0) }
-		}, "K:data"},
+		"handler, nil":    {func(s *setting) { s.work = overwrites(nil) }, "K:data"},
+		"handler, error":  {func(s *setting) { s.work = overwrites(errors.New("no")) }, "K:data"},
+		"handler, Snooze": {func(s *setting) { s.work = overwrites(qless.Snooze(0)) }, "K:data"},
 		"another job": {func(s *setting) {
 			s.work = func(_ context.Context, job *qless.Job) error {
 				*job = qless.Job{JID: job.JID, Klass: "K", Data: raw(`{"other":1}`)}
@@ -288,24 +305,13 @@ func TestAnOverwrittenJobEndsAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			s := &setting{work: func(context.Context, *qless.Job) error { return errors.New("no") }}
+			s := &setting{work: answers(errors.New("no"))}
 			c.install(s)
-			w := e.worker(s.worker)
-			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-				if job.JID == "bad" {
-					return s.work(ctx, job)
-				}
-				return nil
-			})
-			if s.middleware != nil {
-				w.Use(s.middleware)
-			}
-			w.start()
+			w := s.start(e)
 			e.Put("q", qless.JID("bad"), qless.Retries(0))
 			e.fails("bad", c.group)
 			require.Equal(t, "{}", string(e.Read("bad").Data), "the data is kept")
-			e.Put("q", qless.JID("good"))
-			until(t, "another job is complete", func() bool { return e.state("good") == "complete" })
+			e.completes("good")
 			w.stop()
 		})
 	}
@@ -353,11 +359,9 @@ func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
 				w.start()
 				until(t, "the misdeed is logged, unless it still blocks", func() bool {
 					return begun.Load() && misdeed == "block" ||
-						w.log.holds("a schedule can't be followed") ||
-						w.log.holds("a scheduled job can't be put")
+						w.log.count("a schedule can't be followed")+w.log.count("a scheduled job can't be put") > 0
 				})
-				e.Put("q", qless.JID("good"))
-				until(t, "another job is complete", func() bool { return e.state("good") == "complete" })
+				e.completes("good")
 				require.Zero(t, ran.Load())
 				armed.Store(false)
 				close(ended)

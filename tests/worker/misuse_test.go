@@ -3,12 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // scheduled returns the config of a worker with schedules.
@@ -49,11 +51,18 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 			Queues: q, UnknownKlassDelay: -time.Minute,
 		},
 
-		`WorkerConfig.Schedules[1]: the ID is empty`:               scheduled(daily, newSchedule("", "@daily", "q", "K", nil)),
-		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`: scheduled(daily, daily),
-		`schedule "a": the queue name is empty`:                    scheduled(newSchedule("a", "@daily", "", "K", nil)),
-		`schedule "a": the klass is empty`:                         scheduled(newSchedule("a", "@daily", "q", "", nil)),
-		`schedule "a": Missed "never" is unknown`:                  scheduled(onMissed("never", daily)),
+		`WorkerConfig.Schedules[1]: the ID is empty`:                                                            scheduled(daily, newSchedule("", "@daily", "q", "K", nil)),
+		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`:                                              scheduled(daily, daily),
+		`schedule "\xff": the ID "\xff" is not UTF-8`:                                                           scheduled(newSchedule("\xff", "@daily", "q", "K", nil)),
+		`schedule "a": spec "CRON_TZ=Europe/Berlin": needs 5 fields (minute, hour, day, month, weekday), has 0`: scheduled(newSchedule("a", "CRON_TZ=Europe/Berlin", "q", "K", nil)),
+		`schedule "a": spec "* * * *": needs 5 fields (minute, hour, day, month, weekday), has 4`:               scheduled(newSchedule("a", "* * * *", "q", "K", nil)),
+		`schedule "a": spec "*/0 * * * *": step of range must be a positive number: "*/0"`:                      scheduled(newSchedule("a", "*/0 * * * *", "q", "K", nil)),
+		`schedule "a": spec "@every 0s": not an interval of a second or more`:                                   scheduled(newSchedule("a", "@every 0s", "q", "K", nil)),
+		`schedule "a": spec "@every -1m": not an interval of a second or more`:                                  scheduled(newSchedule("a", "@every -1m", "q", "K", nil)),
+		`schedule "a": spec "@every 999ms": not an interval of a second or more`:                                scheduled(newSchedule("a", "@every 999ms", "q", "K", nil)),
+		`schedule "a": the queue name is empty`:                                                                 scheduled(newSchedule("a", "@daily", "", "K", nil)),
+		`schedule "a": the klass is empty`:                                                                      scheduled(newSchedule("a", "@daily", "q", "", nil)),
+		`schedule "a": Missed "never" is unknown`:                                                               scheduled(onMissed("never", daily)),
 		`schedule "a": the delay -1s is negative`: scheduled(
 			newSchedule("a", "@daily", "q", "K", nil, qless.Delay(-time.Second))),
 		`schedule "a": the data can't be JSON: json: unsupported type: chan int`: scheduled(
@@ -134,6 +143,8 @@ func TestAWorkerWithoutHandlersDoesNotStart(t *testing.T) {
 	err := requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
 	require.Equal(t, "a worker can be started only once", err.Message)
 	require.NoError(t, w.Stop(t.Context()))
+	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+	requireCode(t, qless.ErrInvalid, w.Run(t.Context()))
 }
 
 func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
@@ -214,19 +225,31 @@ func TestAnOutcomeTellsWhatAnErrorMeans(t *testing.T) {
 	require.ErrorIs(t, qless.OutcomeOf(qless.Next("b", nil)).Err, qless.ErrInvalid)
 }
 
-func TestMiddlewareMayReturnAnOutcome(t *testing.T) {
-	e := newLiveEnv(t)
-	for action, outcome := range map[string]qless.Outcome{
-		"complete": {Action: qless.ActionComplete},
-		"retry":    {Action: qless.ActionRetry, Delay: time.Hour},
-		"release":  {Action: qless.ActionRelease, Delay: time.Hour},
-		"fail":     {Action: qless.ActionFail},
-	} {
-		_, got := e.works(qless.WorkerConfig{}, returns(&outcome))
-		require.Equal(t, action, got.action)
+func TestAWorkerAsksAThousandNamedQueuesAtMost(t *testing.T) {
+	queues := []string{"q*", "!q1", "name0"}
+	for i := range 1001 {
+		queues = append(queues, fmt.Sprint("name", i))
 	}
-	job, got := e.works(qless.WorkerConfig{}, returns(&qless.Outcome{Action: "bury"}))
-	require.Equal(t, "fail", got.action)
-	require.Equal(t, "K:outcome", job.Failure.Group)
-	require.Contains(t, job.Failure.Message, `unknown Action "bury"`)
+	_, err := qless.NewWorker(offline(t), qless.WorkerConfig{Queues: queues})
+	require.Equal(t, "WorkerConfig.Queues names 1001 queues; a worker asks at most 1000",
+		requireCode(t, qless.ErrInvalid, err).Message)
+
+	w := newWorker(t, offline(t), qless.WorkerConfig{Queues: queues[:len(queues)-1]})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+func TestAWorkerLocksUnderItsName(t *testing.T) {
+	e := newLiveEnv(t)
+	one, two := e.worker(qless.WorkerConfig{}), e.worker(qless.WorkerConfig{})
+	require.Regexp(t, `^.+-\d+-[0-9a-f]{8}$`, one.Name())
+	require.NotEqual(t, one.Name(), two.Name(), "though their clients have one name")
+
+	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
+	require.Equal(t, "me", w.Name())
+	require.Equal(t, "me", e.Read(jid).Worker)
+	worker, err := repairs.HeldBy(t.Context(), e.Client, "me")
+	require.NoError(t, err)
+	require.Equal(t, []string{jid}, worker)
 }

@@ -137,7 +137,7 @@ func runEnds(e *env) map[string]runEnd {
 		},
 		"Goexit": {
 			handler: func(context.Context, *qless.Job) error { runtime.Goexit(); return nil },
-			ending: "retry", log: `WARN "` + isGoexit[2:] + `"`, rates: "0 0 1", outcome: retry,
+			ending:  "retry", log: `WARN "` + isGoexit[2:] + `"`, rates: "0 0 1", outcome: retry,
 		},
 		"Misfit": {
 			handler: qless.Typed(func(context.Context, *qless.Job, struct{ Card int8 }) error { return nil }),
@@ -296,30 +296,10 @@ func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
 	})
 	e.Put("q", qless.JID("j"))
 	event := o.ends(t, "j", qless.JobEventStarted)
+	w.log.await(t, "the server did not take an outcome", 1)
 	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
 	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
 	require.Equal(t, 1, w.Stats().Lost)
-}
-
-func TestAnObserverSeesAnOutcomeThatIsGivenUp(t *testing.T) {
-	t.Parallel()
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.refuseOutcome("j", damage)
-	e.Put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobEventStarted)
-	require.ErrorIs(t, event.Err, qless.ErrServer)
-}
-
-func TestAnObserverSeesThatTheWorkerWasStopped(t *testing.T) {
-	e := newLiveEnv(t)
-	o := &witness{}
-	w, jid, _, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: -1, Observer: o.observe})
-	w.stopLate(jid)
-	event := o.ends(t, jid, qless.JobEventStarted)
-	require.ErrorIs(t, event.Err, qless.ErrStopped)
 }
 
 func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
@@ -336,8 +316,7 @@ func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
 	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
 }
 
-// The lock ends while the server is away, and the same worker takes the job again when the server
-// is back.
+// A worker may take a job again that it has lost.
 func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	e := newLiveEnv(t)
 	o := &witness{}
@@ -345,8 +324,9 @@ func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
 	end <- nil
-	w.ends(jid)
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	w.stop()
+	require.Equal(t, []int{1, 1}, []int{w.Stats().Lost, w.Stats().Completed})
 	events := o.of(jid)
 	require.Len(t, events, 5)
 	ended := 0
@@ -393,4 +373,50 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 	event := o.ends(t, jid, qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
+}
+
+// An observer records the calls that it receives.
+type observer struct {
+	mu    sync.Mutex
+	calls []qless.Command
+}
+
+func (o *observer) observe(_ context.Context, call qless.Command) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls = append(o.calls, call)
+}
+
+// take returns and removes the recorded calls.
+func (o *observer) take() []qless.Command {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	calls := o.calls
+	o.calls = nil
+	return calls
+}
+
+func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
+	var seen observer
+	e := newLiveEnv(t)
+	client := e.NewLiveClient(e.Redis, qless.ClientConfig{Observer: seen.observe})
+	worker := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	worker.Handle("K", nothing)
+	require.NoError(t, worker.Start(t.Context()))
+	e.Put("q", qless.JID("a"))
+	until(t, "the job is complete", func() bool { return e.Read("a").State == qless.StateComplete })
+	require.NoError(t, worker.Stop(t.Context()))
+	reserved, finished := 0, []qless.Command{}
+	for _, call := range seen.take() {
+		switch call.Name {
+		case "reserve":
+			require.NoError(t, call.Err)
+			reserved += call.Count
+		case "finish":
+			call.Duration = 0
+			finished = append(finished, call)
+		}
+	}
+	require.Equal(t, 1, reserved)
+	require.Equal(t, []qless.Command{{Name: "finish", Queue: "q", JID: "a", Count: 1}}, finished)
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,25 @@ import (
 // inAnHour is a backoff that keeps a job out of the way.
 func inAnHour(*qless.Job, int, error) time.Duration { return time.Hour }
 
-// returns returns a handler that changes its job's data and returns an error.
+// returns returns a handler that changes its job's data, sets a result and returns an error.
 func returns(err error) qless.Handler {
 	return func(_ context.Context, job *qless.Job) error {
-		if problem := job.SetData("changed"); problem != nil {
-			return problem
-		}
+		return cmp.Or(job.SetData("changed"), job.SetResult("done"), err)
+	}
+}
+
+// spoils returns a handler that leaves data that is no JSON, and returns an error.
+func spoils(err error) qless.Handler {
+	return func(_ context.Context, job *qless.Job) error {
+		job.Data = raw("{")
 		return err
 	}
+}
+
+// late is a handler that ends after its time.
+func late(ctx context.Context, _ *qless.Job) error {
+	<-ctx.Done()
+	return nil
 }
 
 // dueIn returns the time that a scheduled job has to wait.
@@ -35,40 +47,137 @@ func (e *env) dueIn(queue, jid string) time.Duration {
 	return time.Until(time.UnixMicro(int64(at * 1e6)))
 }
 
-func TestNextSendsAJobOn(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b")))
-	require.Equal(t, reported{"complete", "waiting"}, got)
-	require.Equal(t, "b", job.Queue)
-	require.Equal(t, `"changed"`, string(job.Data))
-}
-
-func TestNextWithADelay(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.Delay(time.Hour))))
-	require.Equal(t, reported{"complete", "scheduled"}, got)
-	require.InDelta(t, time.Hour, e.dueIn("b", job.JID), float64(time.Minute))
-}
-
-func TestNextWithADependency(t *testing.T) {
-	e := newLiveEnv(t)
-	other := e.Put("elsewhere")
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn{other})))
-	require.Equal(t, reported{"complete", "depends"}, got)
-	require.Equal(t, []string{other}, job.Dependencies)
-}
-
-func TestANextThatCannotBeFailsTheJob(t *testing.T) {
-	for _, next := range []error{
-		qless.Next(""), qless.Next("\xff"), qless.Next("", qless.Delay(1)), qless.Next("b", qless.Delay(-1)),
-		qless.Next("b", qless.DependsOn{""}),
-	} {
-		e := newLiveEnv(t)
-		job, got := e.works(qless.WorkerConfig{}, returns(next))
-		require.Equal(t, "fail", got.action)
-		require.Equal(t, "K:next", job.Failure.Group)
-		require.Equal(t, qless.StateFailed, job.State)
+// became tells what became of a job of the queue q.
+func (e *env) became(job *qless.Job) string {
+	e.T.Helper()
+	text := fmt.Sprintf("%s %s, %d/%d left, %s", job.State, job.Queue, job.Remaining, job.Retries, job.Data)
+	if job.State == qless.StateScheduled {
+		text += fmt.Sprint(", due in ", e.dueIn(job.Queue, job.JID).Round(time.Minute))
 	}
+	if f := job.Failure; f != nil {
+		message, _, _ := strings.Cut(f.Message, "\n")
+		text += fmt.Sprintf(", %s: %s", f.Group, message)
+	}
+	if result := e.Redis.HGet(e.T.Context(), "ql:j:"+job.JID, "x:result").Val(); result != "" {
+		text += ", result " + result[strings.LastIndex(result, "|")+1:]
+	}
+	if job.Priority != 0 || len(job.Tags) > 0 {
+		text += fmt.Sprint(", priority ", job.Priority, ", tags ", job.Tags)
+	}
+	for _, others := range []any{job.Dependencies, job.Headers} {
+		if list := fmt.Sprint(others); len(list) > len("map[]") {
+			text += ", " + list
+		}
+	}
+	return text
+}
+
+func TestWhatBecomesOfAJob(t *testing.T) {
+	// with returns a function that runs a job at a worker with a config, and checks what the worker
+	// reports, what the server answers, and what became of the job.
+	with := func(config qless.WorkerConfig) func(string, qless.Handler, string, string, ...qless.PutOption) {
+		return func(name string, handler qless.Handler, reported, became string, options ...qless.PutOption) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newLiveEnv(t)
+				e.Put("elsewhere", qless.JID("other"))
+				e.Put("done", qless.JID("done"))
+				require.NoError(t, e.Pop("done").Complete(t.Context()))
+				job, got := e.works(config, handler, append(options, qless.JID("j"))...)
+				require.Equal(t, reported, got.action+" "+got.answer)
+				require.Equal(t, became, e.became(job))
+			})
+		}
+	}
+	row, no := with(qless.WorkerConfig{}), errors.New("no @")
+	wrapped := func(err error) qless.Handler { return returns(fmt.Errorf("step 3: %w", err)) }
+	inGroup := func(group string) qless.WorkerConfig {
+		return qless.WorkerConfig{FailGroup: func(*qless.Job, error) string { return group }}
+	}
+	header := qless.Headers{"a": "1"}
+
+	row("nil", returns(nil),
+		"complete complete", `complete , 5/5 left, "changed", result "done"`)
+	with(qless.WorkerConfig{MaxRunTime: time.Millisecond})("nil, after its time", late,
+		"complete complete", `complete , 5/5 left, {}`)
+	row("Next", returns(qless.Next("b")),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done"`)
+	row("Next with a delay", returns(qless.Next("b", qless.Delay(time.Hour))),
+		"complete scheduled", `scheduled b, 5/5 left, "changed", due in 1h0m0s, result "done"`)
+	row("Next with a dependency", returns(qless.Next("b", qless.DependsOn{"other"})),
+		"complete depends", `depends b, 5/5 left, "changed", result "done", [other]`)
+	row("Next with a complete dependency", returns(qless.Next("b", qless.Delay(time.Hour), qless.DependsOn{"done"})),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done"`)
+	row("Next with changes", returns(qless.Next("b", qless.Priority(7), qless.Retries(9), qless.Tags{"b"})),
+		"complete waiting", `waiting b, 9/9 left, "changed", result "done", priority 7, tags [b]`)
+	row("Next keeps headers", returns(qless.Next("b")),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done", map[a:1]`, header)
+	row("Next replaces headers", returns(qless.Next("b", qless.Headers{"b": "2"})),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done", map[b:2]`, header)
+	row("Next removes headers", returns(qless.Next("b", qless.Headers(nil))),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done"`, header)
+	row("Next, wrapped", wrapped(qless.Next("b")),
+		"complete waiting", `waiting b, 5/5 left, "changed", result "done"`)
+
+	badNext := func(problem string, next error) {
+		row(problem, returns(next), "fail 5",
+			`failed q, 5/5 left, "changed", K:next: qless: complete: `+problem+`, result "done"`)
+	}
+	badNext(`the next queue is empty`, qless.Next(""))
+	badNext(`the next queue is empty`, qless.Next("", qless.Delay(1)))
+	badNext(`the next queue "\xff" is not UTF-8`, qless.Next("\xff"))
+	badNext(`the delay -1ns is negative`, qless.Next("b", qless.Delay(-1)))
+	badNext(`options[0] is nil`, qless.Next("b", nil))
+	badNext(`the jid of a dependency is empty`, qless.Next("b", qless.DependsOn{""}))
+	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
+		badNext(`the jid "x`+suffix+`" ends in `+suffix+`: no job can have it`,
+			qless.Next("b", qless.DependsOn{"x" + suffix}))
+	}
+
+	row("RetryIn", returns(qless.RetryIn(time.Hour, no)),
+		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:no *: no @`)
+	row("RetryIn, wrapped", wrapped(qless.RetryIn(time.Hour, no)),
+		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:no *: step 3: no @`)
+	row("RetryIn without retries", returns(qless.RetryIn(-1, nil)),
+		"retry -1", `failed q, -1/0 left, "changed", K:error: , result "done"`, qless.Retries(0))
+	with(inGroup("mine"))("a FailGroup", returns(no),
+		"retry -1", `failed q, -1/0 left, "changed", mine: no @, result "done"`, qless.Retries(0))
+	with(inGroup(""))("an empty FailGroup", returns(no),
+		"retry -1", `failed q, -1/0 left, "changed", K: no @, result "done"`, qless.Retries(0))
+	with(qless.WorkerConfig{MaxRunTime: time.Hour})("a timeout of its own", answers(context.DeadlineExceeded),
+		"retry -1", `failed q, -1/0 left, {}, K:timeout: context deadline exceeded`, qless.Retries(0))
+	row("FailWith", returns(qless.FailWith("bad-address", no)),
+		"fail 5", `failed q, 5/5 left, "changed", bad-address: no @, result "done"`)
+	row("FailWith, wrapped", wrapped(qless.FailWith("g", no)),
+		"fail 5", `failed q, 5/5 left, "changed", g: step 3: no @, result "done"`)
+	row("FailWith without a group", returns(qless.FailWith("", nil)),
+		"fail 5", `failed q, 5/5 left, "changed", K: , result "done"`)
+	row("Snooze", returns(qless.Snooze(time.Hour)),
+		"release 0", `scheduled q, 0/0 left, "changed", due in 1h0m0s`, qless.Retries(0))
+	row("Snooze, wrapped", wrapped(qless.Snooze(time.Hour)),
+		"release 5", `scheduled q, 5/5 left, "changed", due in 1h0m0s`)
+
+	row("an Outcome that completes", returns(&qless.Outcome{Action: qless.ActionComplete}),
+		"complete complete", `complete , 5/5 left, "changed", result "done"`)
+	row("an Outcome with headers", returns(&qless.Outcome{
+		Action: qless.ActionComplete, Queue: "b", Headers: map[string]string{"c": "3"},
+	}), "complete waiting", `waiting b, 5/5 left, "changed", result "done", map[c:3]`, header)
+	row("an Outcome that retries", returns(&qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}),
+		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:error: `)
+	row("an Outcome that releases", returns(&qless.Outcome{Action: qless.ActionRelease, Delay: time.Hour}),
+		"release 5", `scheduled q, 5/5 left, "changed", due in 1h0m0s`)
+	row("an Outcome that fails", returns(&qless.Outcome{Action: qless.ActionFail}),
+		"fail 5", `failed q, 5/5 left, "changed", K: , result "done"`)
+	row("an Outcome with an unknown Action", returns(&qless.Outcome{Action: "bury"}), "fail 5",
+		`failed q, 5/5 left, "changed", K:outcome: qless: work j: unknown Action "bury" of an Outcome, result "done"`)
+
+	for _, err := range []error{nil, qless.Snooze(0), no} {
+		row(fmt.Sprint("data that is no JSON, and ", err), spoils(err),
+			"fail 5", `failed q, 5/5 left, {}, K:data: qless: complete j: the data is not JSON: "{"`)
+	}
+	row("data that does not fit",
+		qless.Typed(func(context.Context, *qless.Job, []int) error { panic("it is not called") }), "fail 5",
+		`failed q, 5/5 left, {}, K:data: qless: unmarshal j: json: cannot unmarshal object into Go value of type []int`)
 }
 
 // Only the server knows who waits for the job.
@@ -106,54 +215,6 @@ func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	}
 }
 
-func TestRetryInSpendsARetryAndWaits(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.RetryIn(time.Hour, errors.New("no luck"))))
-	require.Equal(t, reported{"retry", "4"}, got)
-	require.Equal(t, qless.StateScheduled, job.State)
-	require.InDelta(t, time.Hour, e.dueIn("q", job.JID), float64(time.Minute))
-	require.Equal(t, "no luck", job.Failure.Message)
-	require.Equal(t, `"changed"`, string(job.Data))
-}
-
-func TestRetryInWithoutRetriesFailsTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.RetryIn(-1, nil)), qless.Retries(0))
-	require.Equal(t, reported{"retry", "-1"}, got)
-	require.Equal(t, qless.StateFailed, job.State)
-	require.Equal(t, "K:error", job.Failure.Group)
-	require.Equal(t, `"changed"`, string(job.Data))
-}
-
-func TestFailWithFailsTheJobAtOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.FailWith("bad-address", errors.New("no @"))))
-	require.Equal(t, "fail", got.action)
-	require.Equal(t, qless.StateFailed, job.State)
-	require.Equal(t, "bad-address", job.Failure.Group)
-	require.Equal(t, "no @", job.Failure.Message)
-	require.Equal(t, 5, job.Remaining)
-	require.Equal(t, `"changed"`, string(job.Data))
-}
-
-func TestFailWithoutAGroupFailsInTheKlass(t *testing.T) {
-	e := newLiveEnv(t)
-	job, _ := e.works(qless.WorkerConfig{}, returns(qless.FailWith("", nil)))
-	require.Equal(t, "K", job.Failure.Group)
-	require.Empty(t, job.Failure.Message)
-}
-
-func TestSnoozeSpendsNoRetry(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Snooze(time.Hour)), qless.Retries(0))
-	require.Equal(t, reported{"release", "0"}, got)
-	require.Equal(t, qless.StateScheduled, job.State)
-	require.Equal(t, 0, job.Remaining)
-	require.Equal(t, `"changed"`, string(job.Data))
-	require.InDelta(t, time.Hour, e.dueIn("q", job.JID), float64(time.Minute))
-	require.Nil(t, job.Failure)
-}
-
 // A handler that computes the remaining time may get a negative one.
 func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 	t.Parallel()
@@ -175,28 +236,10 @@ func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 
 func TestANegativeRetryInIsAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", returns(qless.RetryIn(-time.Hour, errors.New("no luck"))))
-	w.start()
+	w := e.working(qless.WorkerConfig{}, returns(qless.RetryIn(-time.Hour, errors.New("no luck"))))
 	jid := e.Put("q", qless.Retries(2))
 	w.await(t, "the last run", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "-1" })
 	require.Equal(t, qless.StateFailed, e.Read(jid).State)
-}
-
-func TestWrappedDirectivesAreObeyed(t *testing.T) {
-	for action, err := range map[string]error{
-		"complete": qless.Next("b"),
-		"retry":    qless.RetryIn(time.Hour, errors.New("no luck")),
-		"fail":     qless.FailWith("g", errors.New("no luck")),
-		"release":  qless.Snooze(time.Hour),
-	} {
-		e := newLiveEnv(t)
-		job, got := e.works(qless.WorkerConfig{}, returns(fmt.Errorf("step 3: %w", err)))
-		require.Equal(t, action, got.action)
-		if job.Failure != nil {
-			require.Equal(t, "step 3: no luck", job.Failure.Message, "the wrapping text is kept")
-		}
-	}
 }
 
 func TestAnErrorIsRetriedUntilNoRetriesAreLeft(t *testing.T) {
@@ -247,9 +290,7 @@ func TestTheBackoffIsExactWithTheClockOfATest(t *testing.T) {
 
 func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
-	w.start()
+	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error { return errors.New("no") })
 	jid := e.Put("q", qless.Retries(5))
 	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 	require.InDelta(t, time.Second, e.dueIn("q", jid), float64(500*time.Millisecond))
@@ -292,25 +333,10 @@ func explode(value any) { panic(value) }
 
 func TestAPanicOfMiddlewareOrBackoffFailsTheJob(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { panic("in the backoff") }})
-	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
-	w.start()
+	w := e.working(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { panic("in the backoff") }}, func(context.Context, *qless.Job) error { return errors.New("no") })
 	jid := e.Put("q")
 	require.Equal(t, "fail", w.outcome(jid).action)
 	require.Contains(t, e.Read(jid).Failure.Message, "in the backoff")
-}
-
-func TestDataThatIsNoJSONFailsTheJob(t *testing.T) {
-	for _, returned := range []error{nil, qless.Snooze(0), errors.New("no")} {
-		e := newLiveEnv(t)
-		job, got := e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
-			job.Data = raw("{")
-			return returned
-		})
-		require.Equal(t, "fail", got.action)
-		require.Equal(t, "K:data", job.Failure.Group)
-		require.Equal(t, "{}", string(job.Data), "the data is kept")
-	}
 }
 
 func TestDefaultFailGroupNamesKlassAndError(t *testing.T) {
@@ -380,37 +406,4 @@ func TestDefaultFailGroupLeavesOutWhatVaries(t *testing.T) {
 	} {
 		require.Equal(t, "Mail::Welcome:"+group, qless.DefaultFailGroup(job, errors.New(message)), message)
 	}
-}
-
-func TestFailGroupMayBeReplaced(t *testing.T) {
-	e := newLiveEnv(t)
-	for _, group := range []string{"mine", ""} {
-		job, _ := e.works(qless.WorkerConfig{
-			FailGroup: func(job *qless.Job, err error) string { return group },
-		}, returns(errors.New("no")), qless.Retries(0))
-		require.Equal(t, qless.StateFailed, job.State)
-		if group == "" {
-			group = "K"
-		}
-		require.Equal(t, group, job.Failure.Group)
-	}
-}
-
-func TestNextWithADependencyNamedLikeAListFails(t *testing.T) {
-	e := newLiveEnv(t)
-	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn{"x" + suffix})))
-		require.Equal(t, "fail", got.action)
-		require.Equal(t, "K:next", job.Failure.Group)
-		require.Contains(t, job.Failure.Message, "x"+suffix)
-	}
-}
-
-func TestNextWithADelayAndCompleteDependencies(t *testing.T) {
-	e := newLiveEnv(t)
-	e.Put("other", qless.JID("done"))
-	require.NoError(t, e.Pop("other").Complete(t.Context()))
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn{"done"})))
-	require.Equal(t, "complete", got.action)
-	require.Equal(t, qless.StateWaiting, job.State)
 }

@@ -119,12 +119,7 @@ func TestProgressOutlivesAnOutage(t *testing.T) {
 func TestAServerThatRefusesProgressDoesNotDisturbTheJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.refuseWith(func(script string, _ []any) error {
-		if script == "progress" {
-			return serverError("NOPERM no")
-		}
-		return nil
-	})
+	w.refuseScript("progress", serverError("NOPERM no"))
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 3, 3, "") })
 	w.start()
 	for range 2 {

@@ -59,9 +59,7 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 // A worker sends its counts every 15 s. The test does not wait for that.
 func TestAnIdleWorkerSendsNoRates(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{}, nothing)
 	w.Resume()
 	until(t, "it is registered, and has nothing to do", func() bool {
 		return w.count(of("worker.register")) > 0 && w.Stats().Idle
@@ -73,9 +71,7 @@ func TestAnIdleWorkerSendsNoRates(t *testing.T) {
 
 func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{}, nothing)
 	for range 200 {
 		e.Put("q")
 	}
@@ -116,12 +112,7 @@ func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
 	for range 5 {
 		e.Put("q")
 	}
-	w.refuseWith(func(script string, _ []any) error {
-		if script == "rates.add" {
-			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
-		}
-		return nil
-	})
+	w.refuseScript("rates.add", serverError("OOM command not allowed when used memory > 'maxmemory'."))
 	w.start()
 	until(t, "all are complete", func() bool { return w.Stats().Completed == 5 })
 	for range 3 {

@@ -323,19 +323,6 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	require.Equal(t, job.Retries, job.Remaining)
 }
 
-// When the subscription breaks, calls ask again as soon as it is restored.
-func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
-	ended := r.start(t.Context(), lease.Request{})
-	r.idle(1)
-	asked := r.count(of("reserve"))
-	require.NoError(t, e.Redis.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-	r.await(t, "a question", asked+1, of("reserve"))
-	e.Put("q")
-	require.NoError(t, soon(t, "the job", ended))
-}
-
 // Some seconds after the last call, nothing is left of a receiver on the server.
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()

@@ -16,14 +16,14 @@ const damage = serverError("WRONGTYPE Operation against a key holding the wrong 
 func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	o := &witness{}
+	w := e.working(qless.WorkerConfig{Observer: o.observe}, nothing)
 	w.refuseOutcome("refused", damage)
 	e.Put("q", qless.JID("refused"))
 	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 	w.log.await(t, "the server refuses an outcome", 1)
 	require.NoError(t, w.Drain(t.Context()))
+	require.ErrorIs(t, o.ends(t, "refused", qless.JobEventStarted).Err, qless.ErrServer)
 	require.Equal(t, 1, w.log.count("level=ERROR"))
 	require.Equal(t, 1, w.log.count("gave up an outcome"))
 	require.Equal(t, 2, w.log.count("jid=refused queue=q outcome=complete error=\"WRONGTYPE Operation"))
@@ -32,47 +32,12 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	require.Equal(t, qless.StateRunning, e.Read("refused").State, "its lock ends by itself")
 }
 
-// One exchange sends the outcomes of many jobs.
-func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
-	t.Parallel()
-	const jobs = 20
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: jobs + 1})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
-	w.refuseOutcome("refused", damage)
-	asked, open := w.gate("finish", false)
-	e.Put("q", qless.JID("refused"))
-	var all []string
-	for range jobs {
-		all = append(all, e.Put("q"))
-	}
-	for range jobs + 1 {
-		soon(t, "a job", running)
-	}
-	for range jobs + 1 {
-		end <- nil
-	}
-	soon(t, "an outcome", asked)
-	until(t, "all handlers have ended", func() bool { return len(w.Stats().Running) == 0 })
-	w.instead("finish", nil)
-	open()
-	for _, jid := range all {
-		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
-	}
-	w.stop()
-	require.Equal(t, jobs, w.Stats().Completed)
-}
-
 // A report that is held back delays nothing else.
 func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	const jobs = 300
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 1})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{Concurrency: 1}, nothing)
 	var tries atomic.Int32
 	w.refuseWith(func(script string, args []any) error {
 		for _, arg := range args {
@@ -98,9 +63,7 @@ func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 
 func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{}, nothing)
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
@@ -112,10 +75,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 
 func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
+	w, running, end := e.busyWorker(qless.WorkerConfig{})
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	soon(t, "the first run", running)
@@ -138,9 +98,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory", "ERR max number of clients reached",
 	} {
 		e := newLiveEnv(t)
-		w := e.worker(qless.WorkerConfig{})
-		w.Handle("K", nothing)
-		w.start()
+		w := e.working(qless.WorkerConfig{}, nothing)
 		refused := make(chan bool, 1000)
 		var full atomic.Bool
 		w.refuseWith(func(script string, _ []any) error {
@@ -168,9 +126,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set("heartbeat", "0.6")
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{}, nothing)
 	w.refuseOutcome("j", serverError("NOPERM this user has no permissions"))
 	e.Put("q", qless.JID("j"))
 	w.await(t, "an outcome", 1, func(c tapped) bool { return c.script == "finish" })

@@ -323,9 +323,7 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("mail-a", qless.JID("first"))
-	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*", "!mail-slow"}})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{Queues: []string{"mail-*", "!mail-slow"}}, nothing)
 	require.Equal(t, "complete", w.outcome("first").action)
 	e.Put("mail-slow", qless.JID("slow"))
 	require.Equal(t, "complete", w.outcome(e.Put("mail-new")).action)
@@ -348,10 +346,7 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("j"))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	w := e.worker(qless.WorkerConfig{Queues: []string{"other", "repair-*"}})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
+	_, running, end := e.busyWorker(qless.WorkerConfig{Queues: []string{"other", "repair-*"}})
 	_, err := repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5)
 	require.NoError(t, err)
 	soon(t, "the job", running)
@@ -458,5 +453,29 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 			require.Equal(t, []any{jid, "q\x01", "K", qless.Tags{"a", "b"}, 5},
 				[]any{job.JID, job.Queue, job.Klass, job.Tags, job.Remaining})
 		})
+	}
+}
+
+// A reserve finds the first of its queues empty. In the last queue, it finds a job without retries
+// whose lock has ended, for which a job of the first queue waits.
+func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
+	t.Parallel()
+	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderRoundRobin, qless.OrderShuffled} {
+		for _, between := range []int{0, 300} {
+			t.Run(fmt.Sprint(order, " ", between), func(t *testing.T) {
+				e := newLiveEnv(t)
+				e.Set("grace-period", "0")
+				e.Set("last-heartbeat", "0.3")
+				lost := e.Put("last", qless.Retries(0))
+				require.Len(t, e.Pops("last", 1), 1)
+				next := e.Put("first", qless.DependsOn{lost}, qless.OnFailureRun)
+				queues := []string{"first"}
+				for i := range between {
+					queues = append(queues, fmt.Sprint("between", i))
+				}
+				w := e.working(qless.WorkerConfig{Queues: append(queues, "last"), Order: order}, nothing)
+				require.Equal(t, "complete", w.outcome(next).action)
+			})
+		}
 	}
 }

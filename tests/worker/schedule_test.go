@@ -36,38 +36,6 @@ func onMissed(missed qless.Missed, s qless.Schedule) qless.Schedule {
 	return s
 }
 
-func TestInvalidSchedules(t *testing.T) {
-	for name, s := range map[string]qless.Schedule{
-		"no spec":                  schedule(""),
-		"no fields":                schedule("CRON_TZ=Europe/Berlin"),
-		"four fields":              schedule("* * * *"),
-		"six fields":               schedule("* * * * * *"),
-		"an unknown zone":          schedule("CRON_TZ=Nowhere/City 0 0 * * *"),
-		"an unknown word":          schedule("@sometimes"),
-		"minute 60":                schedule("60 * * * *"),
-		"a step of nothing":        schedule("*/0 * * * *"),
-		"never due":                schedule("0 0 30 2 *"),
-		"an interval without unit": schedule("@every 90"),
-		"an interval of 0":         schedule("@every 0s"),
-		"a negative interval":      schedule("@every -1m"),
-		"a short interval":         schedule("@every 999ms"),
-		"an interval with a zone":  schedule("CRON_TZ=Europe/Berlin @every 90s"),
-		"no id":                    newSchedule("", "@daily", "q", "K", nil),
-		"an id that is not text":   newSchedule("\xff", "@daily", "q", "K", nil),
-		"no queue":                 newSchedule("s", "@daily", "", "K", nil),
-		"no klass":                 newSchedule("s", "@daily", "q", "", nil),
-		"data that is not JSON":    newSchedule("s", "@daily", "q", "K", make(chan int)),
-		"a negative delay":         schedule("@daily", qless.Delay(-1)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := qless.NewWorker(offline(t), qless.WorkerConfig{
-				Queues: []string{"q"}, Schedules: []qless.Schedule{s},
-			})
-			requireCode(t, qless.ErrInvalid, err)
-		})
-	}
-}
-
 // newFollower creates a worker that follows schedules by the env's clock, and takes no jobs from
 // their queue.
 func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
@@ -210,12 +178,10 @@ func TestAScheduleTicks(t *testing.T) {
 	ticks := make(chan tick, 100)
 	for range 3 {
 		s := onMissed(qless.MissedAll, newSchedule("s", "@every 1s", "q", "K", nil))
-		w := e.worker(qless.WorkerConfig{Schedules: []qless.Schedule{s}})
-		w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		e.working(qless.WorkerConfig{Schedules: []qless.Schedule{s}}, func(_ context.Context, job *qless.Job) error {
 			ticks <- tick{job.JID, time.Now()}
 			return nil
 		})
-		w.start()
 	}
 	var due []time.Time
 	for range 3 {
@@ -409,7 +375,7 @@ func TestAJobThatIsAlwaysRefusedIsTriedOnce(t *testing.T) {
 	e.missed(time.Minute, schedule("@every 1s"))
 	w := e.newFollower(schedule("@every 1s"))
 	refused := "ERR user_script:1: Put(): invalid 0 9  no script script: 0000000000000000000000000000000000000000, on @user_script:1."
-	w.instead("schedule", func(func() error) error { return scriptRefusal(refused) })
+	w.instead("schedule", func(func() error) error { return serverError(refused) })
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "a look", 2, of("schedule.last"))
 	w.stop()
@@ -417,10 +383,3 @@ func TestAJobThatIsAlwaysRefusedIsTriedOnce(t *testing.T) {
 	require.Equal(t, 1, tries)
 	require.Equal(t, 1, w.log.count("a scheduled job can't be put"))
 }
-
-// scriptRefusal is an error that the server answers.
-type scriptRefusal string
-
-func (e scriptRefusal) Error() string { return string(e) }
-
-func (scriptRefusal) RedisError() {}

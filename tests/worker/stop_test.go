@@ -11,7 +11,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -36,40 +35,54 @@ func (w *testWorker) stopping(stop func()) <-chan struct{} {
 	return done
 }
 
-func TestStopLetsRunningJobsEnd(t *testing.T) {
-	e := newLiveEnv(t)
-	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2})
-	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
-	next := e.Put("q")
-	require.Len(t, w.Stats().Running, 1)
-	end <- nil
-	soon(t, "the end of the worker", stopped)
-	require.Equal(t, qless.StateComplete, e.Read(jid).State)
-	require.Equal(t, qless.StateWaiting, e.Read(next).State, "no more jobs are taken")
-	require.Empty(t, causes)
-}
-
-func TestRunStopsWhenItsContextEnds(t *testing.T) {
-	e := newLiveEnv(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	w := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	ran := make(chan error, 1)
-	go func() { ran <- w.Run(ctx) }()
-	jid := e.Put("q")
-	soon(t, "a job", running)
-	cancel()
-	until(t, "the worker stops", func() bool { return w.takesNoMore() })
-	end <- nil
-	require.NoError(t, soon(t, "the end of Run", ran))
-	require.Equal(t, qless.StateComplete, e.Read(jid).State)
-	soon(t, "the end of the worker", w.Closed())
+func TestAWorkerThatStopsLetsRunningJobsEnd(t *testing.T) {
+	for how, stop := range map[string]func(w *testWorker, cancelRun func()) error{
+		"Stop":                     func(w *testWorker, _ func()) error { return w.Stop(context.Background()) },
+		"Drain":                    func(w *testWorker, _ func()) error { return w.Drain(context.Background()) },
+		"the end of Run's context": func(_ *testWorker, cancelRun func()) error { cancelRun(); return nil },
+	} {
+		t.Run(how, func(t *testing.T) {
+			e := newLiveEnv(t)
+			config := qless.WorkerConfig{Concurrency: 2}
+			if how == "Drain" {
+				config.ShutdownTimeout = time.Nanosecond
+			}
+			w := e.worker(config)
+			handler, running, end := hold()
+			causes := make(chan error, 1)
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				err := handler(ctx, job)
+				causes <- ctx.Err()
+				return err
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ran, ended := make(chan error, 1), make(chan error, 1)
+			go func() { ran <- w.Run(ctx) }()
+			jid := e.Put("q")
+			soon(t, "a job", running)
+			stopping := w.stopping(func() { ended <- stop(w, cancel) })
+			next := e.Put("q")
+			require.Len(t, w.Stats().Running, 1)
+			end <- nil
+			require.NoError(t, soon(t, "the end of Run", ran))
+			soon(t, "the end of the worker", w.Closed())
+			soon(t, "the end of the call", stopping)
+			require.NoError(t, <-ended)
+			require.NoError(t, <-causes, "of the context")
+			require.Equal(t, qless.StateComplete, e.Read(jid).State)
+			require.Equal(t, qless.StateWaiting, e.Read(next).State, "no more jobs are taken")
+		})
+	}
 }
 
 func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	e := newLiveEnv(t)
-	w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1, ShutdownTimeout: 100 * time.Millisecond})
+	var log lines
+	o, logs := &witness{}, qless.LogJobs(log.logger())
+	w, jid, _, causes := e.holding(qless.WorkerConfig{
+		Concurrency: 1, ShutdownTimeout: 100 * time.Millisecond,
+		Observer: func(event qless.JobEvent) { o.observe(event); logs(event) },
+	})
 	older := e.Put("q", qless.Priority(-1))
 	same := e.Put("q")
 	urgent := e.Put("q", qless.Priority(1))
@@ -84,6 +97,10 @@ func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	require.Equal(t, []string{urgent, jid, same, older}, jids(e.Pops("q", 4)), "it is the first of its priority")
 	require.Equal(t, 1, w.Stats().Released)
 	w.log.await(t, "discarded the outcome of a job", 1)
+	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
+	until(t, "a line of the log", func() bool { return log.String() != "" })
+	require.Regexp(t, "^level=INFO [^\n]* outcome=stopped ", log.String())
+	require.NotContains(t, log.String(), "trace_id")
 	require.Zero(t, w.log.count("level=WARN"))
 	require.Zero(t, w.Stats().Lost)
 }
@@ -158,15 +175,6 @@ func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 	require.NoError(t, w.Drain(t.Context()))
 }
 
-func TestAWorkerIsStartedOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
-	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
-	w.stop()
-	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
-	requireCode(t, qless.ErrInvalid, w.Run(t.Context()))
-}
-
 func TestAWorkerMayBeStoppedBeforeItIsStarted(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -192,9 +200,7 @@ func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
 
 func TestJobsReservedWhileStoppingAreReleased(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is not called") })
-	w.start()
+	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error { panic("it is not called") })
 	reserved, answer := w.gate("reserve", true)
 	jid := e.Put("q")
 	soon(t, "a reservation", reserved)
@@ -203,16 +209,6 @@ func TestJobsReservedWhileStoppingAreReleased(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State)
 	require.Equal(t, 5, e.Read(jid).Remaining)
-}
-
-func TestDrainWaitsForRunningJobs(t *testing.T) {
-	e := newLiveEnv(t)
-	w, jid, end, causes := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Nanosecond})
-	drained := w.stopping(func() { _ = w.Drain(context.Background()) })
-	end <- nil
-	soon(t, "the end of the worker", drained)
-	require.Equal(t, qless.StateComplete, e.Read(jid).State)
-	require.Empty(t, causes)
 }
 
 func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
@@ -224,23 +220,6 @@ func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
 	require.Contains(t, err.Message, jid)
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrStopped)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State)
-}
-
-func TestAStoppedWorkerIsNotListed(t *testing.T) {
-	e := newLiveEnv(t)
-	names := func() (all []string) {
-		workers, err := inspect.New(e.Client).Workers(t.Context())
-		require.NoError(t, err)
-		for _, w := range workers {
-			all = append(all, w.Name)
-		}
-		return all
-	}
-	w := e.idleWorker()
-	require.Contains(t, names(), w.Name())
-	w.stop()
-	require.NotContains(t, names(), w.Name())
-	require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 }
 
 func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
@@ -323,10 +302,7 @@ func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
 
 func TestUnsendableOutcomesDoNotHoldUpStopForLong(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
+	w, running, end := e.busyWorker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
 	jid := e.Put("q")
 	soon(t, "a job", running)
 	e.Server.Suspend()
@@ -343,9 +319,7 @@ func TestUnsendableOutcomesDoNotHoldUpStopForLong(t *testing.T) {
 
 func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{ShutdownTimeout: time.Hour}, nothing)
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
@@ -354,4 +328,65 @@ func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 	require.Equal(t, qless.StateComplete, e.Read("j").State)
 	require.Equal(t, 1, w.Stats().Completed)
+}
+
+// departed waits until the server knows that the worker is no longer idle.
+func (w *testWorker) departed() {
+	w.t.Helper()
+	w.await(w.t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+}
+
+func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
+	e := newLiveEnv(t)
+	w, first, end, _ := e.holding(qless.WorkerConfig{})
+	w.Pause()
+	w.departed()
+	second := e.Put("q")
+	end <- nil
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
+	require.Equal(t, qless.StateWaiting, e.Read(second).State)
+	end <- nil
+	w.Resume()
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(second))
+}
+
+func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.Pause()
+	jid := e.Put("q")
+	require.NoError(t, w.Start(t.Context()))
+	require.True(t, w.Stats().Paused)
+	e.idleWorker("other") // meanwhile
+	require.Zero(t, w.count(of("reserve")))
+	w.Resume()
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+}
+
+func TestJobsReservedWhilePausingAreReleased(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.beforeItHears("j", func() error { w.Pause(); return nil })
+	w.start()
+	e.Put("q", qless.JID("j"))
+	require.Equal(t, reported{"release", "5"}, w.outcome("j"))
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
+	require.Empty(t, running)
+	w.Resume()
+	soon(t, "the job", running)
+}
+
+func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
+	e := newLiveEnv(t)
+	jid := e.Put("some")
+	w := e.working(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond}, nothing)
+	until(t, "the queue is empty", func() bool { return e.Read(jid).State == qless.StateComplete })
+	require.NoError(t, e.ForgetQueue(t.Context(), "some"))
+	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
+	w.Pause()
+	w.departed()
+	require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 }

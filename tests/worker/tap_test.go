@@ -73,6 +73,16 @@ func (p *tap) refuseWith(refuse func(script string, args []any) error) {
 	p.refuse = refuse
 }
 
+// refuseScript answers every call of a script with an error.
+func (p *tap) refuseScript(name string, answer error) {
+	p.refuseWith(func(script string, _ []any) error {
+		if script == name {
+			return answer
+		}
+		return nil
+	})
+}
+
 // refuseOutcome answers every script that ends the hold on a job with an error.
 func (p *tap) refuseOutcome(jid string, answer error) {
 	p.refuseWith(func(script string, args []any) error {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // The workers of these tests ask again only after an hour, unless they are woken.
@@ -25,14 +24,6 @@ func (e *env) idleWorker(queues ...string) *testWorker {
 	w := e.worker(qless.WorkerConfig{Queues: queues})
 	w.Handle("*", nothing)
 	return w.start()
-}
-
-func TestAnIdleWorkerWakesForAPut(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
-	for range 20 {
-		require.Equal(t, "complete", w.outcome(e.Put("q")).action)
-	}
 }
 
 func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
@@ -53,48 +44,6 @@ func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	e.Put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
 	w := e.idleWorker()
 	require.Equal(t, "complete", w.outcome("j").action)
-}
-
-func TestAnIdleWorkerWakesForTheLockOfADeadOne(t *testing.T) {
-	for _, grace := range []string{"0", "0.2"} {
-		e := newLiveEnv(t)
-		e.Set("grace-period", grace)
-		e.Set("heartbeat", "0.3")
-		jid := e.Put("q")
-		e.Pop("q")
-		w := e.idleWorker()
-		require.Equal(t, "complete", w.outcome(jid).action)
-		require.Contains(t, whats(e.Read(jid).History), "timed-out")
-	}
-}
-
-func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
-	require.NoError(t, e.Queue("q").Pause(t.Context()))
-	jid := e.Put("q")
-	require.NoError(t, e.Queue("q").Resume(t.Context()))
-	require.Equal(t, "complete", w.outcome(jid).action)
-}
-
-func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
-	e.Put("other", qless.JID("first"))
-	e.Put("q", qless.JID("dependent"), qless.DependsOn{"first"})
-	e.Put("other", qless.JID("advanced"))
-	e.Put("other", qless.JID("failed"))
-	jobs := e.Pops("other", 3)
-	require.Len(t, jobs, 3)
-	require.NoError(t, jobs[0].Complete(t.Context()))
-	require.Equal(t, "complete", w.outcome("dependent").action)
-	require.NoError(t, jobs[1].Next(t.Context(), "q"))
-	require.Equal(t, "complete", w.outcome("advanced").action)
-	require.NoError(t, jobs[2].Fail(t.Context(), "g", "m"))
-	moved, err := repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)
-	require.NoError(t, err)
-	require.Equal(t, 1, moved)
-	require.Equal(t, "complete", w.outcome("failed").action)
 }
 
 // silentPut puts a job without publishing anything.
@@ -123,17 +72,6 @@ func (e *env) foreignPut(jid string, kill ...string) {
 		return nil
 	})
 	require.ErrorIs(e.T, err, redis.Nil)
-}
-
-func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
-	e.relaysAre(1)
-	for i := range 10 {
-		jid := fmt.Sprint("j", i)
-		e.foreignPut(jid)
-		require.Equal(t, "complete", w.outcome(jid).action)
-	}
 }
 
 func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
@@ -352,24 +290,13 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))
 }
 
-func TestAnUnannouncedPutIsFoundByThePoll(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 300 * time.Millisecond})
-	w.Handle("K", nothing)
-	w.start()
-	e.silentPut("j")
-	require.Equal(t, "complete", w.outcome("j").action)
-}
-
 // Queues stay known after their jobs are done.
 func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 	e := newLiveEnv(t)
 	for i := range 2500 {
 		e.Redis.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
 	}
-	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
-	w.Handle("K", nothing)
-	w.start()
+	w := e.working(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond}, nothing)
 	for _, queue := range []string{"old2400", "new1", "new2"} {
 		require.Equal(t, "complete", w.outcome(e.Put(queue)).action)
 	}
@@ -401,10 +328,7 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 
 func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
-	one := e.worker(qless.WorkerConfig{Concurrency: 1})
-	handler, running, end := hold()
-	one.Handle("K", handler)
-	one.start()
+	one, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
 	first := e.Put("q")
 	soon(t, "a job", running)
 	two := e.idleWorker()
@@ -454,53 +378,4 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	w.stop()
 	dead.idle(dead.count(func(c tapped) bool { return c.idle }) + 1)
 	require.Equal(t, "complete", dead.outcome(e.Put("q")).action, "it listens again")
-}
-
-func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
-	e := newLiveEnv(t)
-	e.Set("q-max-concurrency", 1)
-	one := e.worker(qless.WorkerConfig{})
-	handler, running, end := hold()
-	one.Handle("K", handler)
-	one.start()
-	first := e.Put("q")
-	soon(t, "a job", running)
-	two := e.idleWorker()
-	second := e.Put("q")
-	one.Pause()
-	one.departed()
-	require.Equal(t, qless.StateWaiting, e.Read(second).State)
-	end <- nil
-	require.Equal(t, "complete", one.outcome(first).action)
-	require.Equal(t, "complete", two.outcome(second).action)
-}
-
-func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
-	const limit, jobs = 3, 60
-	e := newLiveEnv(t)
-	e.Set("q-max-concurrency", limit)
-	var now, most atomic.Int32
-	done := make(chan bool, jobs)
-	for range 3 {
-		w := e.worker(qless.WorkerConfig{Concurrency: 4})
-		w.Handle("K", func(context.Context, *qless.Job) error {
-			for n := now.Add(1); ; {
-				m := most.Load()
-				if n <= m || most.CompareAndSwap(m, n) {
-					break
-				}
-			}
-			now.Add(-1)
-			done <- true
-			return nil
-		})
-		w.start()
-	}
-	for range jobs {
-		e.Put("q")
-	}
-	for range jobs {
-		soon(t, "a job", done)
-	}
-	require.LessOrEqual(t, most.Load(), int32(limit))
 }
