@@ -16,7 +16,6 @@ import (
 )
 
 func TestRollCall(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for _, count := range []string{"", "0", "-1", "x", "1.5", "1x"} {
 		if count != "" {
@@ -39,7 +38,6 @@ func TestRollCall(t *testing.T) {
 }
 
 func TestRollCallSeesAWorker(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	e.works(1, func(ctx context.Context, _ *gearmonkey.Job) ([]byte, error) {
@@ -51,7 +49,6 @@ func TestRollCallSeesAWorker(t *testing.T) {
 }
 
 func TestIDsCountForEachFunction(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	require.EqualValues(t, 1, e.run("F", ""))
 	require.EqualValues(t, 2, e.run("F", ""))
@@ -62,7 +59,6 @@ func TestIDsCountForEachFunction(t *testing.T) {
 }
 
 func TestNoIDIsNoJob(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli("LPUSH uid:F x")
 	id, err := e.Run(t.Context(), "F", nil)
@@ -72,7 +68,6 @@ func TestNoIDIsNoJob(t *testing.T) {
 }
 
 func TestAJobThatIsNotStoredIsNotQueued(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli("LPUSH job:F:1 x")
 	id, err := e.Run(t.Context(), "F", nil)
@@ -83,7 +78,6 @@ func TestAJobThatIsNotStoredIsNotQueued(t *testing.T) {
 }
 
 func TestGetUnknown(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	_, err := e.Get(t.Context(), "F", 1)
 	own := requireCode(t, gearmonkey.ErrNotFound, err)
@@ -98,7 +92,6 @@ func TestGetUnknown(t *testing.T) {
 }
 
 func TestGetReadsWhatOthersWrote(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli(`HMSET job:F:7 status busy input x status:dividend 0.5 status:divisor 2 mine too`)
 	state := e.state("F", 7)
@@ -114,7 +107,6 @@ func TestGetReadsWhatOthersWrote(t *testing.T) {
 }
 
 func TestArgumentsAreChecked(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for name, options := range map[string][]gearmonkey.RunOption{
 		"before 1970":       {gearmonkey.At(time.Time{})},
@@ -144,14 +136,12 @@ func TestArgumentsAreChecked(t *testing.T) {
 }
 
 func TestAtRoundsUp(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "", gearmonkey.At(now.Add(time.Nanosecond)))
 	require.Equal(t, nowUnix+1.0, e.rdb.ZScore(t.Context(), "queue:F:scheduled", "1").Val())
 }
 
 func TestBlockingReturnsWhenTheJobHasEnded(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	ran, ended := make(chan int64), make(chan struct{})
 	go func() {
@@ -187,7 +177,6 @@ func (e *env) awaitBlocked(n int) {
 }
 
 func TestBlockingTimesOut(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	id, err := e.Run(t.Context(), "F", []byte("x"), gearmonkey.Blocking(time.Millisecond))
 	requireCode(t, gearmonkey.ErrTimeout, err)
@@ -197,7 +186,6 @@ func TestBlockingTimesOut(t *testing.T) {
 }
 
 func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	// The client dials to wait, and the job has ended by the time it is connected.
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -214,7 +202,6 @@ func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
 }
 
 func TestBlockingEndsWithTheContext(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -235,7 +222,6 @@ func TestBlockingEndsWithTheContext(t *testing.T) {
 }
 
 func TestManyWaitWithoutThePool(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), PoolSize: 1})
 	defer rdb.Close()
@@ -275,7 +261,6 @@ func TestNoServer(t *testing.T) {
 
 // Neither queueing nor popping an id may be sent twice.
 func TestQueueingIsNotSentAgain(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
@@ -293,7 +278,6 @@ func TestQueueingIsNotSentAgain(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "in")
 	e.run("F", "in")
@@ -306,4 +290,53 @@ func TestFinish(t *testing.T) {
 	require.Equal(t, gearmonkey.JobError{Function: "F", ID: 2, Message: "no luck"}, *failed)
 	require.EqualError(t, failed, "gearmonkey: the job F:2 failed: no luck")
 	require.Equal(t, "OK", e.cli("RPOP lock:F:2"))
+}
+
+func TestEventsComeInOrder(t *testing.T) {
+	e := newEnv(t)
+	events, err := e.Events(t.Context(), "F", "G:1", "F")
+	require.NoError(t, err)
+	e.run("F", "")
+	e.run("H", "")
+	e.run("G:1", "")
+	e.cli("PUBLISH channel:F rubbish")
+	e.cli("PUBLISH channel:F finish:x")
+	e.works(1, echo)
+	for _, want := range []gearmonkey.Event{
+		{Kind: gearmonkey.EventCreate, Function: "F", ID: 1},
+		{Kind: gearmonkey.EventCreate, Function: "G:1", ID: 1},
+		{Kind: gearmonkey.EventStart, Function: "F", ID: 1},
+		{Kind: gearmonkey.EventFinish, Function: "F", ID: 1},
+	} {
+		require.Equal(t, want, receive(t, events.C(), string(want.Kind)))
+	}
+	require.NoError(t, events.Close())
+	require.NoError(t, events.Close())
+	_, open := <-events.C()
+	require.False(t, open)
+}
+
+func TestEventsEndWithTheContext(t *testing.T) {
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := e.Events(ctx, "F")
+	require.NoError(t, err)
+	cancel()
+	for range events.C() {
+	}
+	require.NoError(t, events.Close())
+}
+
+func TestEventsReportAGap(t *testing.T) {
+	e := newEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+	defer rdb.Close()
+	events, err := gearmonkey.NewClient(rdb).Events(t.Context(), "F")
+	require.NoError(t, err)
+	defer events.Close()
+	proxy.CutAll()
+	require.Equal(t, gearmonkey.Event{Kind: gearmonkey.EventGap}, receive(t, events.C(), "the gap"))
+	e.run("F", "")
+	require.Equal(t, gearmonkey.EventCreate, receive(t, events.C(), "create").Kind)
 }

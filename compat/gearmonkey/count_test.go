@@ -66,7 +66,6 @@ func TestCountAtASignal(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
 			e := newEnv(t)
 			command := e.child()
 			require.Equal(t, "1", e.cli("GET count:F"))
@@ -80,7 +79,6 @@ func TestCountAtASignal(t *testing.T) {
 
 // This is a limit of the protocol: see the documentation.
 func TestKilledWorkerLeavesItsJobAndItsCount(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	command := e.child()
 	require.NoError(t, command.Process.Kill())
@@ -98,7 +96,6 @@ func TestKilledWorkerLeavesItsJobAndItsCount(t *testing.T) {
 }
 
 func TestCountUpAndDown(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	counts := func() []any { return e.cli("MGET count:F count:G").([]any) }
 	ctx, stop := context.WithCancel(t.Context())
@@ -119,10 +116,8 @@ func TestCountUpAndDown(t *testing.T) {
 }
 
 func TestCountOfSeveralWorkers(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
+	worker := e.worker(echo)
 	first, second := e.background(worker), e.background(worker)
 	e.eventually(func() bool { return e.cli("GET count:F") == "2" })
 	first()
@@ -138,7 +133,6 @@ func TestAClockThatDoesNotReturnEndsNoWorker(t *testing.T) {
 		"panic": func() { panic("no time") }, "goexit": runtime.Goexit,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			e := newEnv(t)
 			e.run("F", "")
 			cfg := config()
@@ -158,11 +152,9 @@ func TestAClockThatDoesNotReturnEndsNoWorker(t *testing.T) {
 }
 
 func TestCountWhenAFunctionCannotBeCounted(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli("SET count:G x")
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
+	worker := e.worker(echo)
 	worker.Accept("G", echo)
 	own := requireCode(t, gearmonkey.ErrServer, worker.Work(t.Context()))
 	require.Equal(t, "G", own.Function)
@@ -171,7 +163,6 @@ func TestCountWhenAFunctionCannotBeCounted(t *testing.T) {
 }
 
 func TestCountOfAServerThatLostItsData(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	e.works(1, func(context.Context, *gearmonkey.Job) ([]byte, error) {

@@ -29,7 +29,8 @@ const nowUnix = 1_700_000_000
 
 var now = time.Unix(nowUnix, 0)
 
-// An env is the environment of a test: a real server of its own, and a client.
+// An env is the environment of a test: a real server of its own, and a client. Tests with servers run
+// in parallel.
 type env struct {
 	*gearmonkey.Client
 	t      testing.TB
@@ -37,11 +38,19 @@ type env struct {
 	rdb    *redis.Client
 }
 
-func newEnv(t testing.TB) *env {
+func newEnv(t *testing.T) *env {
 	t.Helper()
+	t.Parallel()
 	server := testkit.Start(t)
 	rdb := server.Client(t)
 	return &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
+}
+
+// worker returns a worker of the function F.
+func (e *env) worker(handler gearmonkey.Handler) *gearmonkey.Worker {
+	worker := gearmonkey.NewWorker(e.Client, config())
+	worker.Accept("F", handler)
+	return worker
 }
 
 // config is a worker's config with the tests' clock and no log.
@@ -160,4 +169,24 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
 	testkit.Until(e.t, "a condition of the test", condition)
+}
+
+// monitored runs a function and returns the commands that clients sent to the server in the
+// meantime, as text, in order. The handshake of go-redis is omitted. Names of commands are in
+// capitals, as in the specification.
+func (e *env) monitored(run func()) []string {
+	e.t.Helper()
+	var commands []string
+	for _, command := range e.server.Monitored(e.t, run) {
+		if command.Caller == "lua" {
+			continue
+		}
+		command.Words[0] = strings.ToUpper(command.Words[0])
+		switch command.Words[0] {
+		case "HELLO", "CLIENT", "PING":
+			continue
+		}
+		commands = append(commands, strings.Join(command.Words, " "))
+	}
+	return commands
 }

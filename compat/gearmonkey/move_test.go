@@ -23,7 +23,6 @@ func keep() (put func(context.Context, *gearmonkey.Moved) error, moved *[]gearmo
 }
 
 func TestMove(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "a", gearmonkey.Low)
 	e.run("F", "b", gearmonkey.At(now.Add(time.Hour)))
@@ -54,49 +53,50 @@ func TestMove(t *testing.T) {
 func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	t.Parallel()
 	large := errors.New("too large")
-	for _, option := range []gearmonkey.RunOption{gearmonkey.Low, gearmonkey.At(now)} {
-		e := newEnv(t)
-		for _, input := range []string{"a", "b", "c", "d", "e"} {
-			e.run("F", input, option)
-		}
-		e.cli("DEL job:F:4")
-		e.cli("SET job:F:4 damaged")
-		n, err := e.Move(t.Context(), "F", func(_ context.Context, job *gearmonkey.Moved) error {
-			require.NotEmpty(t, e.cli("KEYS move:F:*"))
-			if job.ID < 3 {
-				return large
+	for name, option := range map[string]gearmonkey.RunOption{"queued": gearmonkey.Low, "due": gearmonkey.At(now)} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			for _, input := range []string{"a", "b", "c", "d", "e"} {
+				e.run("F", input, option)
 			}
-			return nil
-		})
-		require.ErrorIs(t, err, large)
-		require.ErrorIs(t, err, gearmonkey.ErrServer)
-		require.Regexp(t, "^job 1 of F: too large\njob 2 of F: too large\njob 4 of F: .*WRONGTYPE.*$", err)
-		require.Equal(t, 2, n)
-		require.Empty(t, e.cli("KEYS move:*"))
-		require.Empty(t, e.cli("KEYS aside:*"))
-		e.cli("DEL job:F:4")
-
-		for _, misdeed := range []func(){func() { panic("of put") }, runtime.Goexit} {
-			n, err = e.Move(t.Context(), "F", func(context.Context, *gearmonkey.Moved) error {
-				misdeed()
+			e.cli("DEL job:F:4")
+			e.cli("SET job:F:4 damaged")
+			n, err := e.Move(t.Context(), "F", func(_ context.Context, job *gearmonkey.Moved) error {
+				require.NotEmpty(t, e.cli("KEYS move:F:*"))
+				if job.ID < 3 {
+					return large
+				}
 				return nil
 			})
-			require.ErrorContains(t, err, "job 2 of F: a function ")
-			require.Zero(t, n)
-		}
+			require.ErrorIs(t, err, large)
+			require.ErrorIs(t, err, gearmonkey.ErrServer)
+			require.Regexp(t, "^job 1 of F: too large\njob 2 of F: too large\njob 4 of F: .*WRONGTYPE.*$", err)
+			require.Equal(t, 2, n)
+			require.Empty(t, e.cli("KEYS move:*"))
+			require.Empty(t, e.cli("KEYS aside:*"))
+			e.cli("DEL job:F:4")
 
-		put, moved := keep()
-		n, err = e.Move(t.Context(), "F", put)
-		require.NoError(t, err)
-		require.Equal(t, 2, n, "they are in their queue again")
-		require.EqualValues(t, 1, (*moved)[0].ID)
-		require.EqualValues(t, 2, (*moved)[1].ID)
-		require.Empty(t, e.cli("KEYS queue:F:*"))
+			for _, misdeed := range []func(){func() { panic("of put") }, runtime.Goexit} {
+				n, err = e.Move(t.Context(), "F", func(context.Context, *gearmonkey.Moved) error {
+					misdeed()
+					return nil
+				})
+				require.ErrorContains(t, err, "job 2 of F: a function ")
+				require.Zero(t, n)
+			}
+
+			put, moved := keep()
+			n, err = e.Move(t.Context(), "F", put)
+			require.NoError(t, err)
+			require.Equal(t, 2, n, "they are in their queue again")
+			require.EqualValues(t, 1, (*moved)[0].ID)
+			require.EqualValues(t, 2, (*moved)[1].ID)
+			require.Empty(t, e.cli("KEYS queue:F:*"))
+		})
 	}
 }
 
 func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for range 12 {
 		e.run("F", "x")
@@ -121,7 +121,6 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 // Jobs are moved to qless in pieces, while GearMonkey clients wait for them, and a qless worker
 // reports their outcomes.
 func TestMoveToQless(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	client, err := qless.New(e.rdb, &qless.ClientConfig{Clock: func() time.Time { return now }})
 	require.NoError(t, err)

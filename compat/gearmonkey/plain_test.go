@@ -14,10 +14,8 @@ import (
 
 // Plain commands, as the specification lists them, act as a client of our worker.
 func TestPlainClientOfOurWorker(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+	worker := e.worker(func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
 		if string(job.Input) == "bad" {
 			return nil, errors.New("refused")
 		}
@@ -62,7 +60,6 @@ func TestPlainClientOfOurWorker(t *testing.T) {
 
 // Plain commands, as the specification lists them, act as a worker of our client.
 func TestPlainWorkerOfOurClient(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	require.Equal(t, specSHA, e.rdb.Do(t.Context(), "SCRIPT", "LOAD", specText).Val())
 	require.EqualValues(t, 1, e.cli("INCR count:F"))

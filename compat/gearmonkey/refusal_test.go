@@ -22,7 +22,6 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range testkit.Refusals {
 		t.Run(refusal, func(t *testing.T) {
-			t.Parallel()
 			e := newEnv(t)
 			events, err := e.Events(t.Context(), "F")
 			require.NoError(t, err)
@@ -30,8 +29,7 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 			e.run("F", "a")
 			e.run("F", "b", gearmonkey.At(now))
 			var once sync.Once
-			worker := gearmonkey.NewWorker(e.Client, config())
-			worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+			worker := e.worker(func(context.Context, *gearmonkey.Job) ([]byte, error) {
 				once.Do(func() {
 					allow := e.server.Refuse(t, refusal)
 					time.AfterFunc(700*time.Millisecond, allow) // refused several times
@@ -57,7 +55,6 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 // A server out of memory still gives out jobs, but accepts neither their beginnings nor their
 // outcomes.
 func TestAWorkerThatIsStoppedWithoutMemoryLosesNothing(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	if strings.Contains(e.rdb.Info(t.Context(), "server").Val(), "redis_version:6") {
 		t.Skip("before Redis 7, a server without memory runs no script that writes")
@@ -66,8 +63,7 @@ func TestAWorkerThatIsStoppedWithoutMemoryLosesNothing(t *testing.T) {
 		e.run("F", "")
 	}
 	begun, end := make(chan bool, 3), make(chan bool)
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+	worker := e.worker(func(context.Context, *gearmonkey.Job) ([]byte, error) {
 		begun <- true
 		<-end
 		return nil, nil
@@ -91,8 +87,7 @@ func TestAWorkerThatIsStoppedWithoutMemoryLosesNothing(t *testing.T) {
 
 func worker2(e *env, begun chan bool) *gearmonkey.Worker {
 	require.NoError(e.t, e.rdb.ConfigSet(e.t.Context(), "maxmemory", "0").Err())
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+	worker := e.worker(func(context.Context, *gearmonkey.Job) ([]byte, error) {
 		begun <- true
 		return nil, nil
 	})
@@ -122,7 +117,6 @@ func (h *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // By default, new users of Redis 7 may not use channels.
 func TestJobsAreWorkedWithoutARightToPublish(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli("ACL SETUSER mute on >secret ~* +@all resetchannels")
 	options := testkit.Options(e.server.Addr())
@@ -142,7 +136,6 @@ func TestJobsAreWorkedWithoutARightToPublish(t *testing.T) {
 }
 
 func TestAJobThatHasEndedIsNotBegunAgain(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	e.run("F", "")
@@ -160,7 +153,6 @@ type hostileLog struct{ slog.Handler }
 func (hostileLog) Handle(context.Context, slog.Record) error { panic("the log") }
 
 func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	cfg := config()
@@ -175,7 +167,6 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 }
 
 func TestASweepThatFailsForgetsWhatItRequeued(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	clock := now
 	cfg := sweeping(&clock)
@@ -198,7 +189,6 @@ func TestASweepThatFailsForgetsWhatItRequeued(t *testing.T) {
 }
 
 func TestMoveTakesAnEmptyIDToo(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	require.NoError(t, e.rdb.LPush(t.Context(), "queue:F:normal", "").Err())
 	e.run("F", "a")
@@ -248,7 +238,6 @@ func TestAJobThatComesAfterTheStopIsPutBack(t *testing.T) {
 		"BRPOP": gearmonkey.High, "EVALSHA": gearmonkey.At(now),
 	} {
 		t.Run(command, func(t *testing.T) {
-			t.Parallel()
 			e := newEnv(t)
 			e.run("F", "", option)
 			queue := e.cli("KEYS queue:F:*").([]any)[0].(string)
@@ -277,7 +266,6 @@ func TestAJobThatComesAfterTheStopIsPutBack(t *testing.T) {
 }
 
 func TestEventsSurviveAConnectionThatGoesSilent(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))

@@ -30,7 +30,6 @@ func (e *env) sweeps(want int, sweeper *gearmonkey.Sweeper) {
 }
 
 func TestSweeper(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	clock := now
 	sweeper := gearmonkey.NewSweeper(e.Client, sweeping(&clock))
@@ -58,7 +57,6 @@ func TestSweeper(t *testing.T) {
 }
 
 func TestSweeperForgetsWhatWasNotBusyMeanwhile(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	clock := now
 	cfg := sweeping(&clock)
@@ -77,7 +75,6 @@ func TestSweeperForgetsWhatWasNotBusyMeanwhile(t *testing.T) {
 }
 
 func TestSweeperOfAnyName(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for _, fn := range []string{`a*b`, `[a]`, `^?\`, "{x}", "\x00\xff"} {
 		clock := now
@@ -92,7 +89,6 @@ func TestSweeperOfAnyName(t *testing.T) {
 }
 
 func TestSweeperRuns(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	cfg := gearmonkey.SweeperConfig{After: time.Millisecond, Functions: []string{"F"}}
 	cfg.Logger = sweeping(nil).Logger
@@ -107,7 +103,6 @@ func TestSweeperRuns(t *testing.T) {
 }
 
 func TestSweeperThatCannotSweep(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for name, change := range map[string]func(*gearmonkey.SweeperConfig){
 		"After":     func(c *gearmonkey.SweeperConfig) { c.After = 0 },

@@ -5,7 +5,11 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +28,6 @@ const (
 )
 
 func TestScriptIsTheSpecified(t *testing.T) {
-	t.Parallel()
 	require.Equal(t, specText, gearmonkey.Script)
 	require.Equal(t, specSHA, gearmonkey.ScriptSHA)
 	sum := sha1.Sum([]byte(gearmonkey.Script))
@@ -54,22 +57,18 @@ func (h *digestHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestOtherDigestIsRefused(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.rdb.AddHook(&digestHook{})
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
+	worker := e.worker(echo)
 	requireCode(t, gearmonkey.ErrScript, worker.Work(t.Context()))
 	require.Nil(t, e.cli("GET count:F"), "it was not counted")
 }
 
 func TestOtherDigestAfterARestartIsRefused(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.rdb.AddHook(&digestHook{after: 1})
 	e.run("F", "")
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+	worker := e.worker(func(context.Context, *gearmonkey.Job) ([]byte, error) {
 		e.cli("SCRIPT FLUSH")
 		return nil, nil
 	})
@@ -78,7 +77,6 @@ func TestOtherDigestAfterARestartIsRefused(t *testing.T) {
 }
 
 func TestCommandsOfRun(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.cli("SET count:F 1")
 	id := 0
@@ -121,14 +119,12 @@ func TestCommandsOfRun(t *testing.T) {
 }
 
 func TestCommandsOfGet(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	id := e.run("F", "")
 	require.Equal(t, []string{"HGETALL job:F:1"}, e.monitored(func() { e.state("F", id) }))
 }
 
 func TestCommandsOfAWorker(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "a")
 	e.run("F", "b", gearmonkey.At(now))
@@ -179,7 +175,6 @@ func TestCommandsOfAWorker(t *testing.T) {
 }
 
 func TestCommandsOfAnIdleWorker(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -202,13 +197,11 @@ func TestCommandsOfAnIdleWorker(t *testing.T) {
 }
 
 func TestCommandsOfAWorkerOfSeveralFunctions(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("G", "")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
+	worker := e.worker(echo)
 	worker.Accept("G", func(context.Context, *gearmonkey.Job) ([]byte, error) { stop(); return nil, nil })
 	got := e.monitored(func() { require.NoError(t, worker.Work(ctx)) })
 	require.Equal(t, []string{
@@ -221,4 +214,33 @@ func TestCommandsOfAWorkerOfSeveralFunctions(t *testing.T) {
 		"HMGET job:G:1 status input",
 	}, got[:7])
 	require.Equal(t, []string{"DECR count:F", "DECR count:G"}, got[len(got)-2:])
+}
+
+// The package depends only on the standard library, go-redis, and this module's helpers for it.
+func TestImports(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, shared := range []string{"guard", "redisx"} {
+		those, err := filepath.Glob("../../internal/" + shared + "/*.go")
+		require.NoError(t, err)
+		require.NotEmpty(t, those)
+		files = append(files, those...)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if strings.Contains(path, ".") {
+				allowed := path == "github.com/qless/qless-go/internal/guard" ||
+					path == "github.com/qless/qless-go/internal/redisx" ||
+					strings.HasPrefix(path, "github.com/redis/go-redis/v9")
+				require.True(t, allowed, "%s imports %s", name, path)
+			}
+		}
+	}
 }

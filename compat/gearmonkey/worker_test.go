@@ -22,7 +22,6 @@ import (
 )
 
 func TestOrderOfJobs(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "", gearmonkey.Low)                               // 1
 	e.run("F", "")                                               // 2
@@ -45,7 +44,6 @@ func TestOrderOfJobs(t *testing.T) {
 }
 
 func TestFieldsAtEachStage(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	fields := func() any { return e.rdb.HGetAll(t.Context(), "job:F:1").Val() }
 	e.run("F", "in")
@@ -68,7 +66,6 @@ func TestFieldsAtEachStage(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	var kept *gearmonkey.Job
@@ -103,7 +100,6 @@ func TestOutcomes(t *testing.T) {
 		"goexit":         {func(context.Context, *gearmonkey.Job) ([]byte, error) { runtime.Goexit(); return nil, nil }, "error", "a function ended its goroutine (runtime.Goexit)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			e := newEnv(t)
 			e.run("F", "")
 			e.works(1, c.handler)
@@ -123,7 +119,6 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestPanicIsLoggedWithItsStack(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	var log bytes.Buffer
@@ -135,7 +130,6 @@ func TestPanicIsLoggedWithItsStack(t *testing.T) {
 }
 
 func TestLifetimes(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	require.EqualValues(t, -1, e.cli("TTL job:F:1"), "a job that waits is kept")
@@ -149,7 +143,6 @@ func TestLifetimes(t *testing.T) {
 }
 
 func TestBinary(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	all := make([]byte, 0, 300)
 	for i := range 256 {
@@ -171,7 +164,6 @@ func TestBinary(t *testing.T) {
 }
 
 func TestScriptIsLoadedAgain(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "", gearmonkey.At(now.Add(-time.Minute)))
 	e.run("F", "", gearmonkey.At(now))
@@ -189,7 +181,6 @@ func TestScriptIsLoadedAgain(t *testing.T) {
 }
 
 func TestNoJobIsGivenTwice(t *testing.T) {
-	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("GEARMONKEY_SEED"); text != "" {
 		var err error
@@ -205,8 +196,7 @@ func TestNoJobIsGivenTwice(t *testing.T) {
 	defer stop()
 	var mu sync.Mutex
 	worked := map[int64]int{}
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
+	worker := e.worker(func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if worked[job.ID]++; len(worked) == jobs {
@@ -236,7 +226,6 @@ func TestNoJobIsGivenTwice(t *testing.T) {
 }
 
 func TestGoneJobsArePassedOver(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	e.cli("DEL job:F:1")
@@ -249,7 +238,6 @@ func TestGoneJobsArePassedOver(t *testing.T) {
 }
 
 func TestStopGivesTheRunningJobTime(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "a")
 	e.run("F", "b")
@@ -261,7 +249,6 @@ func TestStopGivesTheRunningJobTime(t *testing.T) {
 }
 
 func TestStopEndsALongJob(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "")
 	cfg := config()
@@ -277,7 +264,6 @@ func TestStopEndsALongJob(t *testing.T) {
 }
 
 func TestWorkerThatCannotWork(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	for name, accept := range map[string]func(*gearmonkey.Worker){
 		"nothing":    func(*gearmonkey.Worker) {},
@@ -297,17 +283,14 @@ func TestWorkerThatCannotWork(t *testing.T) {
 }
 
 func TestStoppedBeforeItBegan(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	worker := gearmonkey.NewWorker(e.Client, config())
-	worker.Accept("F", echo)
+	worker := e.worker(echo)
 	require.Empty(t, e.monitored(func() { require.NoError(t, worker.Work(ctx)) }))
 }
 
 func TestAcceptReplaces(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
 	e.run("F", "x")
 	ctx, stop := context.WithCancel(t.Context())

@@ -48,8 +48,8 @@ func fuzzLines(f *testing.F, draw func(d *drawer) []step) {
 		if v, taken := x.fuzz(seed, draw); v != nil {
 			ctx, cancel := context.WithTimeout(x.ctx, shrinkTime)
 			defer cancel()
-			minimal, again := x.minimal(ctx, taken, v)
-			t.Fatalf("seed %d: %s", seed, report(again, minimal))
+			shortest, again := minimal(ctx, x, taken, v)
+			t.Fatalf("seed %d: %s", seed, report(again, shortest))
 		}
 	})
 }

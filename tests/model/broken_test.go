@@ -255,7 +255,7 @@ func words(raw string) []string {
 // breakAfter returns random steps at the end of which the server is damaged, or nil if the steps
 // fail without the damage, or do not soon make it possible.
 func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step) {
-	w.reset()
+	w.restart()
 	d := newDice(seed, w.m, false)
 	var taken []step
 	for range 3 * least {
@@ -292,12 +292,12 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 			require.NotNil(t, v, "no seed leads to a state that can be damaged")
 			require.Equal(t, f.found, v.class, v.text)
 
-			minimal, again := w.minimal(t.Context(), steps, v)
-			told := report(again, minimal)
+			shortest, again := minimal(t.Context(), w, steps, v)
+			told := report(again, shortest)
 			require.Equal(t, f.found, again.class, told)
-			require.LessOrEqual(t, len(minimal), atMost, told)
-			require.Equal(t, "Break", minimal[len(minimal)-1].Do, told)
-			require.Contains(t, told, strings.Join(minimal[len(minimal)-1].Raw[:1], " "))
+			require.LessOrEqual(t, len(shortest), atMost, told)
+			require.Equal(t, "Break", shortest[len(shortest)-1].Do, told)
+			require.Contains(t, told, strings.Join(shortest[len(shortest)-1].Raw[:1], " "))
 		})
 	}
 }
@@ -333,7 +333,7 @@ func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 		steps = append(steps, step{Do: "Pop", Count: i})
 	}
 	calls := 0
-	minimal := shrink(t.Context(), steps, func(some []step) bool {
+	shortest := shrink(t.Context(), steps, func(some []step) bool {
 		calls++
 		needed := 0
 		for _, s := range some {
@@ -343,7 +343,7 @@ func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 		}
 		return needed == 3
 	})
-	require.Equal(t, []step{steps[3], steps[250], steps[499]}, minimal)
+	require.Equal(t, []step{steps[3], steps[250], steps[499]}, shortest)
 	require.Less(t, calls, 200)
 }
 
@@ -374,11 +374,11 @@ func TestAReductionWithoutTimeKeepsTheSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	steps := []step{{Do: "Break", Worker: "a", Raw: words("SET ql:w:a:job 1")}}
-	v := w.playAll(t.Context(), steps)
+	v := playAll(t.Context(), w, steps)
 	require.NotNil(t, v)
-	require.Nil(t, w.playAll(ctx, steps))
-	minimal, again := w.minimal(ctx, steps, v)
-	require.Equal(t, steps, minimal)
+	require.Nil(t, playAll(ctx, w, steps))
+	shortest, again := minimal(ctx, w, steps, v)
+	require.Equal(t, steps, shortest)
 	require.Equal(t, v, again)
 }
 

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,19 +81,9 @@ func (w *world) restore(namespace, text string) {
 	require.Equal(w.t, dump.Comparison{Same: strings.Count(text, "\n") - 2}, found)
 }
 
-// dumpSeed returns the given seed, or a new one.
-func dumpSeed(t *testing.T) uint64 {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	announce("%s: -model.seed=%d", t.Name(), seed)
-	return seed
-}
-
 // The model agrees with restored jobs, and with their further course.
 func TestDumpsHoldAllThatTheModelKnows(t *testing.T) {
-	seed := dumpSeed(t)
+	seed := newSeed(t)
 	w := newWorld(t)
 	d := newDice(seed, w.m, false)
 	for i := range dumpSteps {
@@ -111,7 +100,7 @@ func TestDumpsHoldAllThatTheModelKnows(t *testing.T) {
 
 // Jobs with all options, batches, limits and shares follow the rules, and are all run in the end.
 func TestDumpsHoldWhatAnyCommandLeaves(t *testing.T) {
-	seed := dumpSeed(t)
+	seed := newSeed(t)
 	x := newMix(t)
 	for x.taken < dumpSteps {
 		x.restart()

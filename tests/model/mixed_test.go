@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -24,14 +23,15 @@ const mixedLength = 250
 // rules.
 type mix struct {
 	*world
-	taken  int             // the number of all steps
-	ends   *redis.PubSub   // ends of jobs with waiters
-	heard  map[string]int  // the number of these ends, by jid
-	awaits map[string]int  // the expected number of these ends, by jid
-	loose  map[string]bool // unique keys that two jobs may have
-	turned map[string]bool // jobs with turns of their own in their queues
-	before map[string]told // jobs before the step
-	marks  int             // the number of times that all messages were read
+	taken  int                  // the number of all steps
+	ends   *redis.PubSub        // ends of jobs with waiters
+	heard  map[string]int       // the number of these ends, by jid
+	awaits map[string]int       // the expected number of these ends, by jid
+	starts map[string][]float64 // the times at which jobs have started, by limit, since its definition
+	loose  map[string]bool      // unique keys that two jobs may have
+	turned map[string]bool      // jobs with turns of their own in their queues
+	before map[string]told      // jobs before the step
+	marks  int                  // the number of times that all messages were read
 
 	damaged bool            // anything may be sent and stored
 	garbled map[string]bool // jobs with damaged options
@@ -50,10 +50,10 @@ func newMix(t testing.TB) *mix {
 
 // restart empties the server.
 func (x *mix) restart() {
-	x.reset()
+	x.world.restart()
 	x.listen()
 	x.heard, x.awaits = map[string]int{}, map[string]int{}
-	x.loose, x.turned = map[string]bool{}, map[string]bool{}
+	x.starts, x.loose, x.turned = map[string][]float64{}, map[string]bool{}, map[string]bool{}
 	x.garbled = map[string]bool{}
 }
 
@@ -176,57 +176,16 @@ func (x *mix) walk(seed uint64, steps int) (*violation, []step) {
 	return x.play(taken[len(taken)-1]), taken
 }
 
-// playAll plays steps from the beginning, and returns the first violation.
-func (x *mix) playAll(ctx context.Context, steps []step) *violation {
-	x.restart()
-	for _, s := range steps {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if v := x.play(s); v != nil {
-			return v
-		}
-	}
-	return nil
-}
-
-// minimal returns the shortest list of steps found that fails in the same way, and its violation.
-func (x *mix) minimal(ctx context.Context, steps []step, v *violation) ([]step, *violation) {
-	fails := func(some []step) bool {
-		got := x.playAll(ctx, some)
-		if got == nil || got.class != v.class || got.kind != v.kind {
-			return false
-		}
-		v = got
-		return true
-	}
-	return shrink(ctx, steps, fails), v
-}
-
 func TestStepsMixed(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	announce("%s: -model.seed=%d", t.Name(), seed)
+	seed := newSeed(t)
 	x := newMix(t)
 	for x.taken < *stepsFlag/4 {
 		v, taken := x.walk(seed, mixedLength)
 		if v != nil {
-			x.failed(t, seed, taken, v)
+			failed(t, x, seed, taken, v)
 		}
 		seed++
 	}
-}
-
-// failed ends the test with the failing steps, reduced as far as time allows.
-func (x *mix) failed(t *testing.T, seed uint64, taken []step, v *violation) {
-	rerun := fmt.Sprintf("-run %s -model.seed=%d, step %d of the run, %d in all", t.Name(), seed, len(taken), x.taken)
-	announce("%s: %s: %s", rerun, v.class, v.text)
-	ctx, cancel := context.WithTimeout(x.ctx, shrinkTime)
-	defer cancel()
-	minimal, again := x.minimal(ctx, taken, v)
-	t.Fatalf("%s: %s", rerun, report(again, minimal))
 }
 
 // ask runs one of our commands as a step, at the present time.

@@ -44,6 +44,9 @@ func (x *mix) checkRules(s step, reply any) *violation {
 	if x.checkKept(&p, s); len(p) > 0 {
 		return &violation{class: "kept", text: p.String()}
 	}
+	if x.checkStarts(&p); len(p) > 0 {
+		return &violation{class: "starts", text: p.String()}
+	}
 	if x.checkTurns(&p); len(p) > 0 {
 		return &violation{class: "turns", text: p.String()}
 	}
@@ -127,6 +130,48 @@ func policyIn(options string) string {
 	return values.F.Do
 }
 
+// The limits of jobs. Those with a slash are of the family f.
+var limitNames = []string{"a", "b", "f/1", "f/2"}
+
+// limitsIn returns the limits in a field x:o.
+func limitsIn(text string) []string {
+	_, rest, _ := strings.Cut(text, `"c":[`)
+	list, _, _ := strings.Cut(rest, "]")
+	var names []string
+	for _, name := range strings.Split(list, ",") {
+		if name = strings.ReplaceAll(strings.Trim(name, `"`), `\/`, "/"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkStarts checks that a job starts only if each of its limits allows that, and gets a slot of
+// those with a concurrency. A job that is taken again after its lock has ended may keep its slot.
+func (x *mix) checkStarts(p *problems) {
+	for _, jid := range inOrder(x.k.jobs) {
+		h, before := x.k.jobs[jid], x.before[jid]
+		if h.job.state != "running" || before.state == "running" && before.time == h.job.time {
+			continue
+		}
+		for _, name := range limitsIn(h.fields["x:o"]) {
+			l, held := x.k.limit(name), in(x.k.ours, "limit:"+name+":held").names
+			x.starts[name] = append(x.starts[name], x.m.now)
+			starts := x.starts[name]
+			switch first := len(starts) - 1 - int(l.rate); {
+			case l.hold > x.m.now:
+				p.add("%s starts although nothing may with %s until %f", jid, name, l.hold)
+			case l.max > 0 && !slices.Contains(held, jid):
+				p.add("%s starts without a slot of %s", jid, name)
+			case l.max > 0 && len(held) > int(l.max) && before.state != "running":
+				p.add("%s starts, so that %q have slots of %s, which has %g", jid, held, name, l.max)
+			case l.rate > 0 && first >= 0 && starts[first]+l.per > x.m.now+0.001:
+				p.add("%s starts although %g have with %s since %f", jid, l.rate, name, starts[first])
+			}
+		}
+	}
+}
+
 // checkSlots checks that only running jobs have slots, and only of their own limits.
 func checkSlots(p *problems, k *keyspace, _ *queues) {
 	for name, e := range k.ours {
@@ -158,6 +203,9 @@ func checkParked(p *problems, k *keyspace, _ *queues) {
 		name := h.parking()
 		if h.fields["x:parked"] != "" && name == "" {
 			p.add("%s says that it is parked, and is %s", jid, h.job.state)
+		}
+		if name != "" && !slices.Contains(limitsIn(h.fields["x:o"]), name) {
+			p.add("%s is parked by %s, and does not have that limit", jid, name)
 		}
 		if _, waits := in(k.ours, "limit:"+name+":wait").scores[jid]; name != "" && !waits {
 			p.add("%s is parked by %s, which does not know it", jid, name)
@@ -267,8 +315,12 @@ func (x *mix) follow(s step) {
 	switch s.Raw[0] {
 	case "limit.set", "limit.delete", "limit.hold":
 		for _, name := range limitNames {
-			if strings.HasPrefix(name, s.Raw[1]+"/") {
+			isOfFamily := strings.HasPrefix(name, s.Raw[1]+"/")
+			if isOfFamily {
 				x.m.changed[name] = x.m.now + 62
+			}
+			if s.Raw[0] != "limit.hold" && (isOfFamily || name == s.Raw[1]) {
+				delete(x.starts, name)
 			}
 		}
 	case "pause":

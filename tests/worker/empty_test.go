@@ -143,16 +143,6 @@ func TestKnowledgeOfEmptyQueuesIsNotProlonged(t *testing.T) {
 	require.InDelta(t, hour, left, float64(10*time.Minute))
 }
 
-func TestAPutIsTakenBeforeTheJobsOfLaterQueues(t *testing.T) {
-	e := newEnv(t)
-	e.fill(map[string]int{"C": 10})
-	e.keepEmpty()
-	for _, queue := range []string{"B", "A"} {
-		jid := e.Put(queue)
-		require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
-	}
-}
-
 func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"C": 10})
@@ -165,18 +155,4 @@ func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
 	for _, command := range e.Server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
 		require.NotContains(t, command.Words, "ql:q:A-work")
 	}
-}
-
-// Knowledge belongs to a list of queues. A queue that one list has found empty is still checked for
-// another list.
-func TestKnowledgeBelongsToOneListOfQueues(t *testing.T) {
-	e := newEnv(t)
-	e.fill(map[string]int{"C": 10, "D": 10})
-	e.keepEmpty()
-	require.Equal(t, []string{"D1"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
-	jid := e.Put("A")
-	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
-	require.Equal(t, []string{"D2"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
-	jid = e.Put("A")
-	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
 }

@@ -110,8 +110,7 @@ func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 		"Mail": "Mail", "Mail::Welcome": "Mail::Welcome", "Mail::WelcomeBack": "Mail::*", "Mail::": "Mail::*",
 		"Mail::Slow::X": "Mail::Slow::*", "Mail::Slow": "Mail::*", "Mailing": "*", "Other": "*", "*": "*",
 	} {
-		jid, err := e.Queue("q").Put(t.Context(), klass, nil)
-		require.NoError(t, err)
+		jid := e.putKlass("q", klass)
 		require.Equal(t, pattern, soon(t, "the handler of "+klass, called), klass)
 		require.Equal(t, "complete", w.outcome(jid).action)
 	}
@@ -125,8 +124,8 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	before := time.Now()
 	var all []string
 	for range 3 {
-		jid := e.Put("q", qless.Retries(2))
-		require.Equal(t, "release", w.outcome(jid).action)
+		jid := e.Put("q", qless.Retries(0))
+		require.Equal(t, reported{"release", "0"}, w.outcome(jid))
 		all = append(all, jid)
 	}
 	scheduled, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
@@ -135,25 +134,16 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	slices.Sort(scheduled.Items)
 	require.Equal(t, all, scheduled.Items)
 	for _, jid := range all {
-		require.Equal(t, 2, e.Read(jid).Remaining, "no retry is spent")
+		require.Equal(t, 0, e.Read(jid).Remaining, "no retry is spent")
+		require.Empty(t, e.Read(jid).Worker)
 		at := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()
 		require.InDelta(t, before.Add(time.Minute).Unix(), at, 5)
 	}
-	jid, err := e.Queue("q").Put(t.Context(), "Other", nil)
-	require.NoError(t, err)
+	jid := e.putKlass("q", "Other")
 	w.outcome(jid)
 	w.log.await(t, "no handler for the klass", 2)
 	require.Equal(t, 1, w.log.count("klass=K "), "it is reported once a minute")
 	require.Equal(t, 1, w.log.count("klass=Other "))
-}
-
-func TestAWorkerFailsNoJobOfAnUnknownKlass(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{}).start()
-	jid := e.Put("q", qless.Retries(0))
-	require.Equal(t, reported{"release", "0"}, w.outcome(jid))
-	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
-	require.Empty(t, e.Read(jid).Worker)
 }
 
 func TestMaxRunTimeEndsTheContext(t *testing.T) {

@@ -226,8 +226,7 @@ func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 	w.start()
 	for _, klass := range []string{"Zero", "Negative"} {
 		began := time.Now()
-		jid, err := e.Queue("q").Put(t.Context(), klass, nil, qless.Retries(0))
-		require.NoError(t, err)
+		jid := e.putKlass("q", klass, qless.Retries(0))
 		released := func(c tapped) bool { return c.outcomes()[jid].action == "release" }
 		w.await(t, "the fourth end of "+jid, 4, released)
 		require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
@@ -306,8 +305,7 @@ func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
 		return 2 * time.Hour
 	}))
 	w.start()
-	own, err := e.Queue("q").Put(t.Context(), "Own", nil)
-	require.NoError(t, err)
+	own := e.putKlass("q", "Own")
 	jid := e.Put("q")
 	w.outcome(jid)
 	w.outcome(own)

@@ -211,38 +211,6 @@ func (e *env) needRefusals(end func()) {
 	}
 }
 
-func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
-	t.Parallel()
-	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
-		e := newEnv(t)
-		e.Put("q", qless.JID("a"))
-		e.Pop("q")
-		e.Put("q", qless.JID("b"))
-		begin(e)
-		defer end(e)
-		for _, call := range [][]any{
-			{"finish", "w1", "complete", "a", "q", "", "0"},
-			{"finish", "w1", "complete", "a", "q", "", "4", "next", "p", "depends", `["b"]`},
-			{"finish", "w1", "fail", "a", "q", "", "2", "group", "message"},
-			{"finish", "w1", "retry", "a", "q", "", "0"},
-			{"finish", "w1", "release", "a", "q", "", "0"},
-			{"renew", "w1", "a"},
-			{"reserve", "w1", "1", "10", "0", "q"},
-			{"reserve", "w1", "1", "10", "0", "q", "p"},
-			{"reserve", "w1", "1", "10", "2", "order", "round-robin", "q", "p"},
-			{"reserve", "w1", "0", "10", "0", "q"},
-			{"fail", "a", "w1", "group", "message"},
-			{"retry", "a", "q", "w1"},
-			{"heartbeat", "a", "w1"},
-		} {
-			_, err := e.Run(t.Context(), call[0].(string), "", call[1:]...)
-			var refused *qless.Error
-			require.ErrorAs(t, err, &refused, "%v", call)
-			require.Contains(t, []qless.Code{qless.ErrServer, qless.ErrUnavailable}, refused.Code, "%v: %v", call, err)
-		}
-	})
-}
-
 func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	unwritable(t, func(t *testing.T, begin, end func(e *env)) {

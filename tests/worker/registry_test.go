@@ -194,10 +194,8 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 	}
 	w.handles = true
 	w.start()
-	here, err := e.Queue("q").Put(t.Context(), "Here", nil)
-	require.NoError(t, err)
-	there, err := e.Queue("q").Put(t.Context(), "There", nil)
-	require.NoError(t, err)
+	here := e.putKlass("q", "Here")
+	there := e.putKlass("q", "There")
 	for range 2 {
 		soon(t, "the jobs run", begun)
 	}
