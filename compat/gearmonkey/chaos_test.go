@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,13 +71,7 @@ type chaosEnv struct {
 
 func newChaosEnv(t testing.TB) *chaosEnv {
 	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("GEARMONKEY_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("GEARMONKEY_SEED=%d", seed)
+	seed := testkit.Seed(t)
 	chaos, server := testkit.NewChaos(t, rand.New(rand.NewPCG(seed, 0)))
 	rdb := server.Client(t)
 	return &chaosEnv{
@@ -209,8 +202,7 @@ func (c *chaosEnv) check(answered bool) {
 	c.t.Helper()
 	lost := 0
 	for id := range c.queued {
-		state, err := c.Get(c.t.Context(), "F", id)
-		require.NoError(c.t, err)
+		state := must(c.Get(c.t.Context(), "F", id))(c.t)
 		if state.Status == gearmonkey.StatusIdle {
 			lost++
 			continue
@@ -226,8 +218,7 @@ func (c *chaosEnv) check(answered bool) {
 	if answered {
 		require.Zero(c.t, lost)
 	}
-	workers, err := strconv.Atoi(fmt.Sprint(c.cli("GET count:F")))
-	require.NoError(c.t, err)
+	workers := must(strconv.Atoi(fmt.Sprint(c.cli("GET count:F"))))(c.t)
 	require.LessOrEqual(c.t, max(workers, -workers), c.miscounts)
 	for _, key := range c.rdb.Keys(c.t.Context(), "*").Val() {
 		kind, _, _ := strings.Cut(key, ":")

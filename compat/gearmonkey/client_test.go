@@ -170,8 +170,7 @@ func TestBlockingReturnsWhenTheJobHasEnded(t *testing.T) {
 func (e *env) awaitBlocked(n int) {
 	e.t.Helper()
 	e.eventually(func() bool {
-		info, err := e.rdb.InfoMap(e.t.Context(), "clients").Result()
-		require.NoError(e.t, err)
+		info := must(e.rdb.InfoMap(e.t.Context(), "clients").Result())(e.t)
 		return info["Clients"]["blocked_clients"] == strconv.Itoa(n)
 	})
 }
@@ -196,8 +195,7 @@ func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), Dialer: dial})
 	defer rdb.Close()
-	id, err := gearmonkey.NewClient(rdb).Run(t.Context(), "F", nil, gearmonkey.Blocking(patience))
-	require.NoError(t, err)
+	id := must(gearmonkey.NewClient(rdb).Run(t.Context(), "F", nil, gearmonkey.Blocking(patience)))(t)
 	require.EqualValues(t, 1, id)
 }
 
@@ -294,8 +292,7 @@ func TestFinish(t *testing.T) {
 
 func TestEventsComeInOrder(t *testing.T) {
 	e := newEnv(t)
-	events, err := e.Events(t.Context(), "F", "G:1", "F")
-	require.NoError(t, err)
+	events := must(e.Events(t.Context(), "F", "G:1", "F"))(t)
 	e.run("F", "")
 	e.run("H", "")
 	e.run("G:1", "")
@@ -319,8 +316,7 @@ func TestEventsComeInOrder(t *testing.T) {
 func TestEventsEndWithTheContext(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := e.Events(ctx, "F")
-	require.NoError(t, err)
+	events := must(e.Events(ctx, "F"))(t)
 	cancel()
 	for range events.C() {
 	}
@@ -328,15 +324,20 @@ func TestEventsEndWithTheContext(t *testing.T) {
 }
 
 func TestEventsReportAGap(t *testing.T) {
-	e := newEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-	defer rdb.Close()
-	events, err := gearmonkey.NewClient(rdb).Events(t.Context(), "F")
-	require.NoError(t, err)
-	defer events.Close()
-	proxy.CutAll()
-	require.Equal(t, gearmonkey.Event{Kind: gearmonkey.EventGap}, receive(t, events.C(), "the gap"))
-	e.run("F", "")
-	require.Equal(t, gearmonkey.EventCreate, receive(t, events.C(), "create").Kind)
+	for name, lose := range map[string]func(*testkit.Proxy){
+		"cut": (*testkit.Proxy).CutAll, "silent": (*testkit.Proxy).GoSilent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			proxy := testkit.NewProxy(t, e.server.Addr())
+			rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+			defer rdb.Close()
+			events := must(gearmonkey.NewClient(rdb).Events(t.Context(), "F"))(t)
+			defer events.Close()
+			lose(proxy)
+			require.Equal(t, gearmonkey.Event{Kind: gearmonkey.EventGap}, receive(t, events.C(), "the gap"))
+			e.run("F", "")
+			require.Equal(t, gearmonkey.EventCreate, receive(t, events.C(), "create").Kind)
+		})
+	}
 }

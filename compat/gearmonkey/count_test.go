@@ -48,8 +48,7 @@ func serveAsChild() bool {
 // child starts a worker in a process of its own, and returns the process once it has a job.
 func (e *env) child() *exec.Cmd {
 	e.t.Helper()
-	events, err := e.Events(e.t.Context(), "F")
-	require.NoError(e.t, err)
+	events := must(e.Events(e.t.Context(), "F"))(e.t)
 	defer events.Close()
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), childOf+"="+e.server.Addr())

@@ -61,19 +61,26 @@ func config() gearmonkey.WorkerConfig {
 	}
 }
 
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
 // run queues a job.
 func (e *env) run(fn, input string, options ...gearmonkey.RunOption) int64 {
 	e.t.Helper()
-	id, err := e.Run(e.t.Context(), fn, []byte(input), options...)
-	require.NoError(e.t, err)
+	id := must(e.Run(e.t.Context(), fn, []byte(input), options...))(e.t)
 	return id
 }
 
 // state reads a job, which must exist.
 func (e *env) state(fn string, id int64) *gearmonkey.State {
 	e.t.Helper()
-	state, err := e.Get(e.t.Context(), fn, id)
-	require.NoError(e.t, err)
+	state := must(e.Get(e.t.Context(), fn, id))(e.t)
 	return state
 }
 

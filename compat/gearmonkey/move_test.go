@@ -34,8 +34,7 @@ func TestMove(t *testing.T) {
 	e.cli("DEL job:F:5") // gone
 	e.cli("LPUSH queue:F:low rubbish")
 	put, moved := keep()
-	n, err := e.Move(t.Context(), "F", put)
-	require.NoError(t, err)
+	n := must(e.Move(t.Context(), "F", put))(t)
 	require.Equal(t, 5, n)
 	require.Equal(t, []gearmonkey.Moved{
 		{Function: "F", ID: 6, Input: []byte("f"), At: now},
@@ -86,8 +85,7 @@ func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 			}
 
 			put, moved := keep()
-			n, err = e.Move(t.Context(), "F", put)
-			require.NoError(t, err)
+			n = must(e.Move(t.Context(), "F", put))(t)
 			require.Equal(t, 2, n, "they are in their queue again")
 			require.EqualValues(t, 1, (*moved)[0].ID)
 			require.EqualValues(t, 2, (*moved)[1].ID)
@@ -110,8 +108,7 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 	require.Zero(t, n)
 	require.Equal(t, 10, tried)
 	put, moved := keep()
-	n, err = e.Move(t.Context(), "F", put)
-	require.NoError(t, err)
+	n = must(e.Move(t.Context(), "F", put))(t)
 	require.Equal(t, 12, n)
 	for i, job := range *moved {
 		require.EqualValues(t, i+1, job.ID, "the order is kept")
@@ -154,8 +151,7 @@ func TestMoveToQless(t *testing.T) {
 	}
 	require.Equal(t, 3, moved)
 
-	jobs, err := queue.Pop(t.Context(), 10)
-	require.NoError(t, err)
+	jobs := must(queue.Pop(t.Context(), 10))(t)
 	require.Len(t, jobs, 2, "the one of later is not due, and none is twice")
 	for _, job := range jobs {
 		var data struct {
@@ -168,6 +164,5 @@ func TestMoveToQless(t *testing.T) {
 	}
 	require.Equal(t, "b!", string(e.state("F", 2).Output))
 	require.Equal(t, "c!", string(e.state("F", 3).Output))
-	_, err = client.Job(t.Context(), "F-1")
-	require.NoError(t, err)
+	must(client.Job(t.Context(), "F-1"))(t)
 }

@@ -119,8 +119,7 @@ func TestCluster(t *testing.T) {
 	e := &env{t: t, server: server, rdb: node}
 	require.NoError(t, node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	e.eventually(func() bool {
-		info, err := node.ClusterInfo(t.Context()).Result()
-		require.NoError(t, err)
+		info := must(node.ClusterInfo(t.Context()).Result())(t)
 		return info[:len("cluster_state:ok")] == "cluster_state:ok"
 	})
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}})
@@ -136,10 +135,8 @@ func TestCluster(t *testing.T) {
 	go func() { done <- worker.Work(ctx) }()
 	for _, fn := range []string{"{F}", "{F}2"} {
 		for _, option := range []gearmonkey.RunOption{gearmonkey.Low, gearmonkey.At(now)} {
-			id, err := client.Run(ctx, fn, []byte("x"), option, gearmonkey.Blocking(patience))
-			require.NoError(t, err)
-			state, err := client.Get(ctx, fn, id)
-			require.NoError(t, err)
+			id := must(client.Run(ctx, fn, []byte("x"), option, gearmonkey.Blocking(patience)))(t)
+			state := must(client.Get(ctx, fn, id))(t)
 			require.Equal(t, "x", string(state.Output))
 		}
 	}

@@ -23,8 +23,7 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	for _, refusal := range testkit.Refusals {
 		t.Run(refusal, func(t *testing.T) {
 			e := newEnv(t)
-			events, err := e.Events(t.Context(), "F")
-			require.NoError(t, err)
+			events := must(e.Events(t.Context(), "F"))(t)
 			defer events.Close()
 			e.run("F", "a")
 			e.run("F", "b", gearmonkey.At(now))
@@ -193,8 +192,7 @@ func TestMoveTakesAnEmptyIDToo(t *testing.T) {
 	require.NoError(t, e.rdb.LPush(t.Context(), "queue:F:normal", "").Err())
 	e.run("F", "a")
 	put, moved := keep()
-	_, err := e.Move(t.Context(), "F", put)
-	require.NoError(t, err)
+	must(e.Move(t.Context(), "F", put))(t)
 	require.Len(t, *moved, 1)
 	require.Empty(t, e.cli("KEYS move:*"))
 }
@@ -263,18 +261,4 @@ func TestAJobThatComesAfterTheStopIsPutBack(t *testing.T) {
 			require.Equal(t, []int64{1}, e.works(1, echo))
 		})
 	}
-}
-
-func TestEventsSurviveAConnectionThatGoesSilent(t *testing.T) {
-	e := newEnv(t)
-	proxy := testkit.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-	defer rdb.Close()
-	events, err := gearmonkey.NewClient(rdb).Events(t.Context(), "F")
-	require.NoError(t, err)
-	defer events.Close()
-	proxy.GoSilent()
-	require.Equal(t, gearmonkey.EventGap, receive(t, events.C(), "the gap").Kind)
-	e.run("F", "")
-	require.Equal(t, gearmonkey.EventCreate, receive(t, events.C(), "an event").Kind)
 }

@@ -24,8 +24,7 @@ func sweeping(clock *time.Time) gearmonkey.SweeperConfig {
 // sweeps sweeps, and requires that the given number of jobs were requeued.
 func (e *env) sweeps(want int, sweeper *gearmonkey.Sweeper) {
 	e.t.Helper()
-	swept, err := sweeper.Sweep(e.t.Context())
-	require.NoError(e.t, err)
+	swept := must(sweeper.Sweep(e.t.Context()))(e.t)
 	require.Equal(e.t, want, swept)
 }
 

@@ -99,54 +99,6 @@ func (e *env) drain() {
 	e.light()
 }
 
-// Connections break at random; every item whose adding was confirmed is run and completed once.
-func TestChaosOfConnections(t *testing.T) {
-	e := newEnv(t)
-	random := newRand(t)
-	const items = 150
-	adding, surely := e.server.Client(t), map[string]bool{}
-	completed := map[string]int{}
-	var mu sync.Mutex
-	worker := func(context.Context, *workqueue.Item) error { return nil }
-	const data = 3 // the first key follows the name, the digest and the number of keys
-	client := e.hooked(func(cmd redis.Cmder, done bool) {
-		if done && runs(cmd, workqueue.CompleteSHA) && cmd.Err() == nil {
-			if reply, ok := cmd.(interface{ Val() any }); ok && reply.Val() == int64(1) {
-				mu.Lock()
-				completed[fmt.Sprint(cmd.Args()[data])]++
-				mu.Unlock()
-			}
-		}
-	})
-	stop := e.start(client, workqueue.WorkerConfig{}, worker)
-	for i := range items {
-		id := fmt.Sprint(i)
-		if _, err := e.AddItem(t.Context(), adding, item(id)); err == nil {
-			surely[id] = true
-		}
-		if random.IntN(10) == 0 {
-			_ = e.server.Client(t).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err()
-		}
-	}
-	gone := func() bool {
-		for _, key := range e.rdb.Keys(t.Context(), "P:lease:*").Val() {
-			_ = e.rdb.Del(t.Context(), key).Err() // a lost worker's
-		}
-		_, _ = e.LightClean(t.Context(), e.rdb)
-		n, err := e.rdb.Exists(t.Context(), "P:queue", "P:processing").Result()
-		return err == nil && n == 0
-	}
-	e.eventually(gone, "items are left")
-	stop()
-	require.Empty(t, e.dump())
-	require.NotEmpty(t, surely)
-	mu.Lock()
-	defer mu.Unlock()
-	for key, times := range completed {
-		require.Equal(t, 1, times, key)
-	}
-}
-
 // The server refuses commands, loses answers and crashes. Every item whose adding was confirmed is
 // run and completed, no item is completed twice, and no key is left.
 func TestChaosOfRefusals(t *testing.T) {

@@ -183,8 +183,7 @@ func TestDeepCleanLooksAgain(t *testing.T) {
 			e.taken("leased")
 		}
 	})
-	cleaned, err := e.DeepClean(t.Context(), client)
-	require.NoError(t, err)
+	cleaned := must(e.DeepClean(t.Context(), client))(t)
 	require.Empty(t, cleaned)
 	require.Empty(t, e.list("P:queue"))
 }
@@ -203,13 +202,11 @@ func TestPrefixesWithPatternCharacters(t *testing.T) {
 	e := newEnv(t)
 	prefixes := []string{"", "*", "P", "P*", "P?", "P[12]", "P[^1]", `P\`, `P\*`, "P1", "PP", "P]", "P:item:"}
 	for _, prefix := range prefixes {
-		_, err := workqueue.New(prefix).AddItem(t.Context(), e.rdb, item("a"))
-		require.NoError(t, err)
+		must(workqueue.New(prefix).AddItem(t.Context(), e.rdb, item("a")))(t)
 		require.NoError(t, e.rdb.Del(t.Context(), prefix+":queue").Err())
 	}
 	for i, prefix := range prefixes {
-		cleaned, err := workqueue.New(prefix).DeepClean(t.Context(), e.rdb)
-		require.NoError(t, err)
+		cleaned := must(workqueue.New(prefix).DeepClean(t.Context(), e.rdb))(t)
 		if prefix == "P" {
 			// Its items' keys begin as those of the prefix "P:item:" do.
 			require.Subset(t, cleaned.Reset, []string{"a"})
@@ -222,8 +219,7 @@ func TestPrefixesWithPatternCharacters(t *testing.T) {
 
 // queues returns the number of queues.
 func (e *env) queues() int64 {
-	keys, err := e.rdb.Keys(e.t.Context(), "*:queue").Result()
-	require.NoError(e.t, err)
+	keys := must(e.rdb.Keys(e.t.Context(), "*:queue").Result())(e.t)
 	return int64(len(keys))
 }
 
@@ -280,8 +276,7 @@ func TestCleanerRuns(t *testing.T) {
 		e.add("a")
 		e.taken("a")
 		e.endLease("a")
-		got, err := e.Lease(t.Context(), e.rdb, true, 0, lease)
-		require.NoError(t, err)
+		got := must(e.Lease(t.Context(), e.rdb, true, 0, lease))(t)
 		require.Equal(t, "a", got.ID)
 		require.True(t, e.complete("a"))
 	}
@@ -305,11 +300,9 @@ func TestServeCleaner(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- workqueue.ServeCleaner(t.Context(), e.rdb, commands, answers) }()
 	say := func(line, answer string) {
-		_, err := fmt.Fprintln(input, line)
-		require.NoError(t, err)
+		must(fmt.Fprintln(input, line))(t)
 		got := make([]byte, len(answer)+1)
-		_, err = io.ReadFull(output, got)
-		require.NoError(t, err)
+		must(io.ReadFull(output, got))(t)
 		require.Equal(t, answer+"\n", string(got))
 	}
 	say("light:P", "light cleaned P")

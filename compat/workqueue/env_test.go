@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,14 +53,22 @@ func newEnv(t testing.TB, options ...workqueue.Option) *env {
 func (e *env) add(ids ...string) {
 	e.t.Helper()
 	for _, id := range ids {
-		added, err := e.AddItem(e.t.Context(), e.rdb, item(id))
-		require.NoError(e.t, err)
+		added := must(e.AddItem(e.t.Context(), e.rdb, item(id)))(e.t)
 		require.True(e.t, added, id)
 	}
 }
 
 func item(id string) workqueue.Item {
 	return workqueue.Item{ID: id, Data: []byte("data of " + id)}
+}
+
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }
 
 // take leases the next item, nil for none, without waiting.
@@ -72,8 +79,7 @@ func (e *env) take() *workqueue.Item {
 
 func (e *env) takeAs(q *workqueue.Queue) *workqueue.Item {
 	e.t.Helper()
-	leased, err := q.Lease(e.t.Context(), e.rdb, false, 0, lease)
-	require.NoError(e.t, err)
+	leased := must(q.Lease(e.t.Context(), e.rdb, false, 0, lease))(e.t)
 	return leased
 }
 
@@ -102,15 +108,13 @@ func (e *env) endLease(id string) {
 
 func (e *env) light() workqueue.Cleaned {
 	e.t.Helper()
-	cleaned, err := e.LightClean(e.t.Context(), e.rdb)
-	require.NoError(e.t, err)
+	cleaned := must(e.LightClean(e.t.Context(), e.rdb))(e.t)
 	return cleaned
 }
 
 func (e *env) deep() workqueue.Cleaned {
 	e.t.Helper()
-	cleaned, err := e.DeepClean(e.t.Context(), e.rdb)
-	require.NoError(e.t, err)
+	cleaned := must(e.DeepClean(e.t.Context(), e.rdb))(e.t)
 	return cleaned
 }
 
@@ -132,8 +136,7 @@ func (e *env) cli(line string) any {
 // list returns a list, left to right.
 func (e *env) list(key string) []string {
 	e.t.Helper()
-	ids, err := e.rdb.LRange(e.t.Context(), key, 0, -1).Result()
-	require.NoError(e.t, err)
+	ids := must(e.rdb.LRange(e.t.Context(), key, 0, -1).Result())(e.t)
 	return ids
 }
 
@@ -212,18 +215,8 @@ func within[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// newRand returns a source of random numbers. It prints the seed, which is WORKQUEUE_SEED if set.
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("WORKQUEUE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("WORKQUEUE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+// newRand returns a source of random numbers for a test.
+func newRand(t testing.TB) *rand.Rand { return rand.New(rand.NewPCG(testkit.Seed(t), 0)) }
 
 // ours requires that a value is the name of a lease of the queue.
 func (e *env) ours(lease any) {

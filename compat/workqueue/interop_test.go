@@ -41,12 +41,10 @@ type peer struct {
 // install installs the peers and returns them.
 func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	require.NoError(t, err)
+	root := must(filepath.Abs("../.."))(t)
 	output, err := exec.Command(filepath.Join(root, "tests/interop/workqueue/install")).CombinedOutput()
 	require.NoError(t, err, "tests/interop/workqueue/install could not get the other clients:\n%s", output)
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must(os.Executable())(t)
 	installed := filepath.Join(root, ".cache/interop-workqueue")
 	scripts := filepath.Join(root, "tests/interop/workqueue")
 	ours = peer{name: "ours", command: []string{self}, env: []string{"WORKQUEUE_PEER=new"}, cleans: true}

@@ -21,8 +21,7 @@ func TestALeaseHasTheSessionAndATTLInSeconds(t *testing.T) {
 		{100 * time.Second, 100_000}, {time.Nanosecond, 1000}, {1500 * time.Millisecond, 2000},
 	} {
 		e.add("a")
-		_, err := e.Lease(t.Context(), e.rdb, true, 0, c.asked)
-		require.NoError(t, err)
+		must(e.Lease(t.Context(), e.rdb, true, 0, c.asked))(t)
 		e.ours(e.cli("GET P:lease:a"))
 		pttl := e.cli("PTTL P:lease:a").(int64)
 		require.True(t, pttl <= c.pttl && pttl > c.pttl-900, "%v: %d ms", c.asked, pttl)
@@ -34,8 +33,7 @@ func TestALeaseHasTheSessionAndATTLInSeconds(t *testing.T) {
 
 func TestLeaseOfAnEmptyQueueWithoutBlocking(t *testing.T) {
 	e := newEnv(t)
-	leased, err := e.Lease(t.Context(), e.rdb, false, time.Hour, lease)
-	require.NoError(t, err)
+	leased := must(e.Lease(t.Context(), e.rdb, false, time.Hour, lease))(t)
 	require.Nil(t, leased)
 }
 
@@ -43,8 +41,7 @@ func TestLeaseWaitsForItsTimeout(t *testing.T) {
 	e := newEnv(t)
 	for _, timeout := range []time.Duration{time.Nanosecond, 1100 * time.Millisecond} {
 		begin := time.Now()
-		leased, err := e.Lease(t.Context(), e.rdb, true, timeout, lease)
-		require.NoError(t, err)
+		leased := must(e.Lease(t.Context(), e.rdb, true, timeout, lease))(t)
 		require.Nil(t, leased)
 		require.GreaterOrEqual(t, time.Since(begin), timeout.Truncate(time.Second)+900*time.Millisecond, "whole seconds")
 	}
@@ -94,8 +91,7 @@ func TestLeaseOfAnIDWithoutData(t *testing.T) {
 			e := newEnv(t)
 			e.cli("LPUSH P:queue ghost")
 			e.add("a")
-			got, err := e.Lease(t.Context(), e.rdb, c.block, c.timeout, lease)
-			require.NoError(t, err)
+			got := must(e.Lease(t.Context(), e.rdb, c.block, c.timeout, lease))(t)
 			if c.skips {
 				require.Equal(t, item("a"), got.Plain())
 				require.Equal(t, []string{"a", "ghost"}, e.list("P:processing"))
@@ -130,15 +126,6 @@ func TestAnIDWithoutDataComesWhileWaiting(t *testing.T) {
 			require.Equal(t, []string{"0"}, e.light().Dropped)
 		})
 	}
-}
-
-func TestCompleteIsTrueOnce(t *testing.T) {
-	e := newEnv(t)
-	e.add("a")
-	e.taken("a")
-	require.True(t, e.complete("a"))
-	require.False(t, e.complete("a"))
-	require.False(t, e.complete("never was"))
 }
 
 func TestCompleteByAnyone(t *testing.T) {
@@ -228,8 +215,7 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 				between(e)
 				e.add("b")
 			})
-			got, err := e.Lease(t.Context(), client, true, 0, lease)
-			require.NoError(t, err)
+			got := must(e.Lease(t.Context(), client, true, 0, lease))(t)
 			if name == "reset" {
 				require.Equal(t, "a", got.ID, "from the queue, where it was put")
 			} else {
@@ -333,13 +319,11 @@ func TestOldClientsSeeLeases(t *testing.T) {
 	require.Equal(t, both[0], both[1])
 	require.Greater(t, e.cli("TTL P:leased_by_session:a"), int64(90))
 
-	held, err := e.Renew(t.Context(), e.rdb, a, 1000*time.Second)
-	require.NoError(t, err)
+	held := must(e.Renew(t.Context(), e.rdb, a, 1000*time.Second))(t)
 	require.True(t, held)
 	require.Greater(t, e.cli("TTL P:leased_by_session:a"), int64(900))
 
-	released, err := e.Release(t.Context(), e.rdb, a)
-	require.NoError(t, err)
+	released := must(e.Release(t.Context(), e.rdb, a))(t)
 	require.True(t, released)
 	require.Equal(t, []any{nil, nil}, leases())
 

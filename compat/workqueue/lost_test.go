@@ -119,17 +119,13 @@ func TestEachLeaseOfAQueueIsOneOfItsOwn(t *testing.T) {
 	e.endLease("a")
 	e.light()
 	newer := e.taken("a")
-	held, err := e.Renew(t.Context(), e.rdb, older, lease)
-	require.NoError(t, err)
+	held := must(e.Renew(t.Context(), e.rdb, older, lease))(t)
 	require.False(t, held)
-	released, err := e.Release(t.Context(), e.rdb, older)
-	require.NoError(t, err)
+	released := must(e.Release(t.Context(), e.rdb, older))(t)
 	require.False(t, released)
-	held, err = e.Renew(t.Context(), e.rdb, newer, lease)
-	require.NoError(t, err)
+	held = must(e.Renew(t.Context(), e.rdb, newer, lease))(t)
 	require.True(t, held)
-	released, err = e.Release(t.Context(), e.rdb, newer)
-	require.NoError(t, err)
+	released = must(e.Release(t.Context(), e.rdb, newer))(t)
 	require.True(t, released)
 }
 
@@ -234,8 +230,7 @@ func TestStoppingDoesNotWaitForAServerThatHangs(t *testing.T) {
 func TestDeepCleanPassesOverTheListsOfAnotherQueue(t *testing.T) {
 	e := newEnv(t)
 	other := workqueue.New("P:item:b")
-	_, err := other.AddItem(t.Context(), e.rdb, item("a"))
-	require.NoError(t, err)
+	must(other.AddItem(t.Context(), e.rdb, item("a")))(t)
 	require.NotContains(t, e.deep().Reset, "b:queue")
 }
 

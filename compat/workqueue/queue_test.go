@@ -35,8 +35,7 @@ func TestKeysAndTypesFromAddToComplete(t *testing.T) {
 		"P:lease:a":    e.cli("GET P:lease:a"),
 	}, e.dump())
 
-	first, err := e.Complete(t.Context(), e.rdb, a)
-	require.NoError(t, err)
+	first := must(e.Complete(t.Context(), e.rdb, a))(t)
 	require.True(t, first)
 	require.Equal(t, map[string]any{
 		"P:queue":  []string{"b"},
@@ -116,8 +115,7 @@ func TestAddIntoPipelines(t *testing.T) {
 			first := e.AddItemToPipeline(t.Context(), pipe, item("a"))
 			second := e.AddItemToPipeline(t.Context(), pipe, item("a"))
 			e.AddUniqueItemToPipeline(t.Context(), pipe, item("b"))
-			_, err := pipe.Exec(t.Context())
-			require.NoError(t, err)
+			must(pipe.Exec(t.Context()))(t)
 			require.True(t, first.Val())
 			require.False(t, second.Val())
 			require.Equal(t, map[string]any{
@@ -146,19 +144,6 @@ func TestOfConcurrentAddsOfOneIDOneIsTrue(t *testing.T) {
 		require.Equal(t, int32(1), added.Load())
 	}
 	require.Len(t, e.list("P:queue"), 20)
-}
-
-func TestFirstInFirstOut(t *testing.T) {
-	e := newEnv(t)
-	var ids []string
-	for i := range 50 {
-		ids = append(ids, fmt.Sprint(i))
-	}
-	e.add(ids...)
-	for _, id := range ids {
-		e.taken(id)
-	}
-	require.Nil(t, e.take())
 }
 
 func TestAnyBytesAndAnyIDs(t *testing.T) {
@@ -190,14 +175,11 @@ func TestCounts(t *testing.T) {
 	e := newEnv(t)
 	e.add("a", "b", "c")
 	e.take()
-	counts, err := e.Counts(t.Context(), e.rdb)
-	require.NoError(t, err)
+	counts := must(e.Counts(t.Context(), e.rdb))(t)
 	require.Equal(t, workqueue.Counts{Processing: 1, Queued: 2}, counts)
-	queued, err := e.QueueLen(t.Context(), e.rdb)
-	require.NoError(t, err)
+	queued := must(e.QueueLen(t.Context(), e.rdb))(t)
 	require.Equal(t, int64(2), queued)
-	processing, err := e.Processing(t.Context(), e.rdb)
-	require.NoError(t, err)
+	processing := must(e.Processing(t.Context(), e.rdb))(t)
 	require.Equal(t, int64(1), processing)
 }
 
@@ -215,8 +197,7 @@ func TestCountsAreOfOneMoment(t *testing.T) {
 		}
 	})
 	for range 1000 {
-		counts, err := e.Counts(t.Context(), e.rdb)
-		require.NoError(t, err)
+		counts := must(e.Counts(t.Context(), e.rdb))(t)
 		require.Equal(t, int64(1), counts.Queued+counts.Processing)
 	}
 	stop()
@@ -232,8 +213,7 @@ func TestTypedItems(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, "^[0-9a-f]{32}$", made.ID)
 	require.JSONEq(t, `{"of":"cat","width":80}`, string(made.Data))
-	value, err := workqueue.ItemJSON[thumbnail](&made)
-	require.NoError(t, err)
+	value := must(workqueue.ItemJSON[thumbnail](&made))(t)
 	require.Equal(t, thumbnail{"cat", 80}, value)
 
 	_, err = workqueue.ItemJSON[int](&made)
@@ -248,12 +228,10 @@ func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		e.add(id)
 		leased := e.taken(id)
-		_, err := e.Renew(t.Context(), e.rdb, leased, lease)
-		require.NoError(t, err)
+		must(e.Renew(t.Context(), e.rdb, leased, lease))(t)
 		e.light()
 		e.deep()
-		_, err = e.Release(t.Context(), e.rdb, leased)
-		require.NoError(t, err)
+		must(e.Release(t.Context(), e.rdb, leased))(t)
 		e.taken(id)
 		require.True(t, e.complete(id))
 		e.cli("SCRIPT FLUSH")
@@ -351,18 +329,15 @@ func TestInACluster(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 
 	queue := workqueue.New("{P}*")
-	added, err := queue.AddItem(t.Context(), cluster, item("a"))
-	require.NoError(t, err)
+	added := must(queue.AddItem(t.Context(), cluster, item("a")))(t)
 	require.True(t, added)
 	require.NoError(t, queue.AddUniqueItem(t.Context(), cluster, item("b")))
 	for _, id := range []string{"a", "b"} {
-		leased, err := queue.Lease(t.Context(), cluster, true, 0, lease)
-		require.NoError(t, err)
+		leased := must(queue.Lease(t.Context(), cluster, true, 0, lease))(t)
 		require.Equal(t, id, leased.ID)
 	}
 	require.NoError(t, cluster.Del(t.Context(), "{P}*:processing", "{P}*:lease:a").Err())
-	cleaned, err := queue.DeepClean(t.Context(), cluster)
-	require.NoError(t, err)
+	cleaned := must(queue.DeepClean(t.Context(), cluster))(t)
 	require.Equal(t, []string{"a"}, cleaned.Reset)
 	for _, id := range []string{"a", "b"} {
 		first, err := queue.Complete(t.Context(), cluster, &workqueue.Item{ID: id})

@@ -27,8 +27,7 @@ func BenchmarkPickUp(b *testing.B) {
 
 func benchmarkPickUp(b *testing.B, idle int) {
 	server := testkit.Start(b)
-	client, err := qless.New(server.Client(b), nil)
-	require.NoError(b, err)
+	client := must(qless.New(server.Client(b), nil))(b)
 	taken := make(chan time.Time, 1)
 	for range idle {
 		worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
@@ -43,8 +42,7 @@ func benchmarkPickUp(b *testing.B, idle int) {
 	var waits []time.Duration
 	for b.Loop() {
 		put := time.Now()
-		_, err := client.Queue("q").Put(b.Context(), "K", nil)
-		require.NoError(b, err)
+		must(client.Queue("q").Put(b.Context(), "K", nil))(b)
 		waits = append(waits, (<-taken).Sub(put))
 	}
 	slices.Sort(waits)
@@ -64,14 +62,12 @@ func BenchmarkWork(b *testing.B) {
 
 func benchmarkWork(b *testing.B, concurrency int) {
 	server := testkit.Start(b)
-	client, err := qless.New(server.Client(b), nil)
-	require.NoError(b, err)
+	client := must(qless.New(server.Client(b), nil))(b)
 	jobs := make([]qless.JobSpec, b.N)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Data: i}
 	}
-	_, err = client.Queue("q").PutMany(b.Context(), jobs)
-	require.NoError(b, err)
+	must(client.Queue("q").PutMany(b.Context(), jobs))(b)
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"q"}, Concurrency: concurrency,
 	})

@@ -239,8 +239,7 @@ func TestWaitingMembersAreReleased(t *testing.T) {
 		w.becomes(qless.StateWaiting, 0, 1, 2)
 		require.Equal(t, 5, e.Read("1").Remaining, how)
 		require.Empty(t, w.calls, how)
-		jobs, err := e.Queue("q").Peek(t.Context(), 10)
-		require.NoError(t, err)
+		jobs := must(e.Queue("q").Peek(t.Context(), 10))(t)
 		require.Equal(t, []string{"0", "1", "2"}, jids(jobs), "they keep their order")
 	}
 }
@@ -387,8 +386,7 @@ func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 		}
 	})
 	w.put(0, 2)
-	_, err := e.Queue("q").Put(t.Context(), "Row", "text", qless.JID("2"))
-	require.NoError(t, err)
+	must(e.Queue("q").Put(t.Context(), "Row", "text", qless.JID("2")))(t)
 	w.begin()
 	require.Equal(t, []int{0}, w.called())
 	w.end <- nil

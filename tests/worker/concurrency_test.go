@@ -23,8 +23,7 @@ func (w *testWorker) asked(queue string) (counts []string) {
 		if c.script != "reserve" || c.args[1] == "0" {
 			continue
 		}
-		pairs, err := strconv.Atoi(c.args[3])
-		require.NoError(w.t, err)
+		pairs := must(strconv.Atoi(c.args[3]))(w.t)
 		if slices.Contains(c.args[4+pairs:], queue) {
 			counts = append(counts, c.args[1])
 		}
@@ -45,8 +44,7 @@ func (e *env) capped(most int) (w *testWorker, running chan *qless.Job, end chan
 
 func (e *env) putKlass(queue, klass string, options ...qless.PutOption) string {
 	e.T.Helper()
-	jid, err := e.Queue(queue).Put(e.T.Context(), klass, nil, options...)
-	require.NoError(e.T, err)
+	jid := must(e.Queue(queue).Put(e.T.Context(), klass, nil, options...))(e.T)
 	return jid
 }
 
@@ -134,8 +132,7 @@ func TestAJobOverTheConcurrencyKeepsItsPlace(t *testing.T) {
 		soon(t, "a job that runs", running)
 	}
 	require.Equal(t, "release", w.outcome("j7").action)
-	jobs, err := e.Queue("q").Peek(t.Context(), 10)
-	require.NoError(t, err)
+	jobs := must(e.Queue("q").Peek(t.Context(), 10))(t)
 	require.Equal(t, waiting[2:], jids(jobs))
 	for _, jid := range waiting[2:] {
 		end <- nil
@@ -241,10 +238,8 @@ func TestValuesOfConcurrency(t *testing.T) {
 // started returns the time at which a running job was taken, by the server's clock.
 func (e *env) started(jid string) time.Duration {
 	e.T.Helper()
-	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result()
-	require.NoError(e.T, err)
-	seconds, err := strconv.ParseFloat(text, 64)
-	require.NoError(e.T, err)
+	text := must(e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result())(e.T)
+	seconds := must(strconv.ParseFloat(text, 64))(e.T)
 	return time.Duration(seconds * 1e9)
 }
 

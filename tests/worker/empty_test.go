@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 var orders = []string{"ordered", "round-robin", "shuffled"}
@@ -19,8 +20,7 @@ var orders = []string{"ordered", "round-robin", "shuffled"}
 // as one that checks all of them.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testkit.Seed(t)
 	for _, order := range orders {
 		random := rand.New(rand.NewPCG(seed, 0))
 		looks, passes := newEnv(t), newEnv(t)

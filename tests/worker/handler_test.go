@@ -293,15 +293,13 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 	w.Handle("Changed", func(_ context.Context, job *qless.Job) error { return job.SetData(2) })
 	jobs := []struct{ klass, want, jid, before string }{{klass: "Same", want: "1"}, {klass: "Changed", want: "2"}}
 	for i := range jobs {
-		jid, err := c.Queue("q").Put(t.Context(), jobs[i].klass, 1)
-		require.NoError(t, err)
+		jid := must(c.Queue("q").Put(t.Context(), jobs[i].klass, 1))(t)
 		jobs[i].jid, jobs[i].before = jid, string(e.Read(jid).Data)
 	}
 	w.start()
 	for _, put := range jobs {
 		w.ends(put.jid)
-		job, err := c.Job(t.Context(), put.jid)
-		require.NoError(t, err)
+		job := must(c.Job(t.Context(), put.jid))(t)
 		require.Equal(t, qless.StateComplete, job.State)
 		require.Equal(t, put.want, string(job.Data))
 		after := string(e.Read(put.jid).Data)
@@ -370,11 +368,9 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 			w := e.worker(qless.WorkerConfig{})
 			w.Handle("K", qless.TypedResult(
 				func(context.Context, *qless.Job, []int) (any, error) { return c.result, c.err }))
-			jid, err := e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0))
-			require.NoError(t, err)
+			jid := must(e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0)))(t)
 			w.start().outcome(jid)
-			result, err := e.Result(t.Context(), jid)
-			require.NoError(t, err)
+			result := must(e.Result(t.Context(), jid))(t)
 			require.Equal(t, c.want, string(result.Data))
 			if c.group != "" {
 				require.Equal(t, c.group, result.Failure.Group)

@@ -1,12 +1,18 @@
 package worker
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestAWorkerIsUnhealthyWhileTheServerDoesNotAnswer(t *testing.T) {
@@ -116,4 +122,241 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	soon(t, "a job", running)
 	w.log.await(t, "the server is back", 1)
 	require.Equal(t, 1, w.log.count("the server does not answer"))
+}
+
+// setPassword makes the server require a password, and closes all connections but its own.
+func (e *env) setPassword(password string) {
+	e.T.Helper()
+	conn := e.Redis.Conn()
+	defer conn.Close()
+	for _, command := range [][]any{
+		{"config", "set", "requirepass", password},
+		{"client", "kill", "type", "normal", "skipme", "yes"},
+		{"client", "kill", "type", "pubsub"},
+	} {
+		require.NoError(e.T, conn.Do(e.T.Context(), command...).Err())
+	}
+}
+
+// do runs a command that must succeed.
+func (e *env) do(args ...any) {
+	e.T.Helper()
+	require.NoError(e.T, e.Redis.Do(e.T.Context(), args...).Err())
+}
+
+// dropPassword lets all clients in again.
+func (e *env) dropPassword(password string) {
+	e.T.Helper()
+	options := testkit.Options(e.Server.Addr())
+	options.Password = password
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	require.NoError(e.T, rdb.ConfigSet(e.T.Context(), "requirepass", "").Err())
+}
+
+// A server that refuses does answer, and its reason is more useful than the fact that it is
+// reachable.
+func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse, allow func(e *env, w *testWorker)
+		code          error
+		word, hint    string
+	}{
+		"the user lacks a permission": {
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-evalsha") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+evalsha") },
+			qless.ErrServer, "NOPERM", "grant the user the permissions in docs/security.md",
+		},
+		"the user lacks what a script needs": {
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-exists") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+exists") },
+			qless.ErrServer, "", "grant the user the permissions in docs/security.md",
+		},
+		"the password was changed": {
+			func(e *env, _ *testWorker) { e.setPassword("secret") },
+			func(e *env, _ *testWorker) { e.dropPassword("secret") },
+			qless.ErrServer, "", "give the client the server's password",
+		},
+		"it is a replica": {
+			func(e *env, _ *testWorker) {
+				host, port, _ := net.SplitHostPort(testkit.Start(e.T).Addr())
+				e.do("replicaof", host, port)
+			},
+			func(e *env, _ *testWorker) { e.do("replicaof", "no", "one") },
+			qless.ErrUnavailable, "", "connect to the master",
+		},
+		"the memory is full": {
+			func(e *env, w *testWorker) {
+				e.do("config", "set", "maxmemory", "1")
+				w.instead("reserve", func(func() error) error { // it may need no memory itself
+					return cmp.Or(e.Redis.Set(e.T.Context(), "key", "value", 0).Err(), errOffline)
+				})
+			},
+			func(e *env, w *testWorker) {
+				w.instead("reserve", nil)
+				e.do("config", "set", "maxmemory", "0")
+			},
+			qless.ErrServer, "OOM", "free memory or raise maxmemory",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.working(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}, nothing)
+			require.NoError(t, w.Healthy())
+			c.refuse(e, w)
+			w.log.await(t, "qless: the server refuses", 1)
+			w.log.await(t, c.hint, 1)
+			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+			until(t, "it reports the server's error", func() bool {
+				err := w.Healthy()
+				return errors.Is(err, c.code)
+			})
+			require.Contains(t, requireCode(t, c.code, w.Healthy()).Message, "the server refuses: "+c.word)
+
+			c.allow(e, w)
+			w.log.await(t, "the server is back", 1)
+			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
+			require.Equal(t, "complete", w.outcome(e.Put("q")).action)
+		})
+	}
+}
+
+func TestAHangingServerIsNotReportedAsRefusing(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	e.Server.Kill()
+	w.log.await(t, "the server does not answer", 1)
+	require.Zero(t, w.log.count("the server refuses"))
+	e.Server.Restart()
+}
+
+// The worker's last message may be accepted, but that says nothing about the others.
+func TestAServerThatRefusesIsNotBackWhenTheWorkerStops(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	w.refuseWith(func(script string, args []any) error {
+		if script == "reserve" && args[7] != "0" { // it may report that it wants nothing
+			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
+		}
+		return nil
+	})
+	w.log.await(t, "qless: the server refuses", 1)
+	w.stop()
+	require.Zero(t, w.log.count("the server is back"))
+	require.Zero(t, w.log.count("does not answer"))
+}
+
+func TestWhatTheServerRefusesIsSaidOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	refused := make(chan bool, 1000)
+	w.refuseWith(func(script string, _ []any) error {
+		if script != "reserve" {
+			return nil
+		}
+		refused <- true
+		return serverError("OOM command not allowed when used memory > 'maxmemory'.")
+	})
+	for range 6 {
+		soon(t, "a refusal", refused)
+	}
+	require.Equal(t, 1, w.log.count("qless: the server refuses"))
+}
+
+// If the queue runs one job at a time, a reserve that overtakes an outcome finds nothing.
+func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
+	for _, when := range []string{"before its start", "idle", "busy"} {
+		t.Run(when, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.Set("q-max-concurrency", 1)
+			forget := func(now string) {
+				if now == when {
+					require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
+				}
+			}
+			forget("before its start")
+			w, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
+			forget("idle")
+			first := e.Put("q")
+			soon(t, "a job", running)
+			e.Put("q")
+			forget("busy")
+			asked := w.count(of("reserve"))
+			end <- nil
+			soon(t, "the next job", running)
+			require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
+			require.Equal(t, asked+1, w.count(of("reserve")))
+		})
+	}
+}
+
+// unwritable runs a test on a server that can refuse all writes, for each way to make it do so.
+func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) {
+	for what, commands := range map[string][2][]any{
+		"a replica": {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
+		"a master without replicas": {
+			{"config", "set", "min-replicas-to-write", "1"}, {"config", "set", "min-replicas-to-write", "0"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			do := func(args []any) func(e *env) {
+				return func(e *env) { require.NoError(t, e.Redis.Do(t.Context(), args...).Err()) }
+			}
+			test(t, func(e *env) {
+				do(commands[0])(e)
+				e.needRefusals(func() { do(commands[1])(e) })
+			}, do(commands[1]))
+		})
+	}
+}
+
+// needRefusals skips the test if the server lets scripts write anyway, like Redis 6.2.5 without
+// replicas.
+func (e *env) needRefusals(end func()) {
+	err := e.Redis.Eval(e.T.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
+	if err == nil {
+		end()
+		e.T.Skip("scripts of this server write all the same")
+	}
+}
+
+func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
+		e := newLiveEnv(t)
+		e.Set("heartbeat", 12)
+		w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}, PollInterval: 50 * time.Millisecond})
+		lost, finish := make(chan error, 1), make(chan error)
+		w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+			err := <-finish
+			if job.JID == "long" {
+				lost <- context.Cause(ctx)
+			}
+			return err
+		})
+		w.start()
+		e.Put("q", qless.JID("long"))
+		e.Put("q", qless.JID("bad"))
+		until(t, "both jobs run", func() bool { return len(w.Stats().Running) == 2 })
+		begin(e)
+		until(t, "the worker is unhealthy", func() bool { return w.Healthy() != nil })
+		w.log.await(t, "could not renew locks", 1)
+		finish <- qless.FailWith("group", errors.New("bad"))
+		finish <- qless.FailWith("group", errors.New("bad"))
+		require.NoError(t, soon(t, "the end of the long job", lost))
+		end(e)
+		for _, jid := range []string{"long", "bad"} {
+			until(t, "the outcome of "+jid, func() bool { return e.Read(jid).State == qless.StateFailed })
+		}
+		require.Zero(t, w.Stats().Lost)
+	})
+}
+
+func TestAReserveInTurnsReturnsWhenJobsCannotBeTaken(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q")
+	require.NoError(t, e.Redis.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
+	reply := must(e.Run(t.Context(), "reserve", "", "w1", "1", "10", "2", "order", "round-robin", "q", "p"))(t)
+	require.Len(t, reply, 4)
+	require.Equal(t, 1, e.Counts("q").Waiting)
 }

@@ -50,6 +50,15 @@ func soon[T any](t testing.TB, what string, channel <-chan T) T {
 	return testkit.Soon(t, what, channel)
 }
 
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
 // An env is the environment of a test, with methods of this package.
 type env struct{ *testbed.Env }
 
@@ -137,8 +146,7 @@ func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan
 // newWorker creates a worker, which must succeed.
 func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
 	t.Helper()
-	w, err := qless.NewWorker(client, config)
-	require.NoError(t, err)
+	w := must(qless.NewWorker(client, config))(t)
 	return w
 }
 

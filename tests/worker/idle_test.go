@@ -25,8 +25,7 @@ type sleeper struct {
 func (e *env) sleeper(name string, queues ...string) *sleeper {
 	e.T.Helper()
 	pubsub := e.Redis.Subscribe(e.T.Context(), "ql:x:wake:"+name)
-	_, err := pubsub.Receive(e.T.Context())
-	require.NoError(e.T, err)
+	must(pubsub.Receive(e.T.Context()))(e.T)
 	e.T.Cleanup(func() { _ = pubsub.Close() })
 	s := &sleeper{e: e, name: name, wakes: pubsub.Channel(), pubsub: pubsub}
 	s.rest(queues...)
@@ -174,8 +173,7 @@ func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Second)); e.Put("q", qless.Delay(time.Second)) },
 		"recurring": func(e *env) {
 			for range 2 {
-				_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Second))
-				require.NoError(e.T, err)
+				must(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Second)))(e.T)
 			}
 		},
 		"lost": func(e *env) {
@@ -195,8 +193,7 @@ func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 				e.Redis.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Member: "other"})
 				other := e.Redis.Subscribe(t.Context(), "ql:x:wake:other")
 				defer other.Close()
-				_, err := other.Receive(t.Context())
-				require.NoError(t, err)
+				must(other.Receive(t.Context()))(t)
 				e.Clock.Advance(2 * time.Second)
 				require.Len(t, e.reserve("w", 1, order, "0", "", "q").jids, 1)
 				require.Equal(t, "q", soon(t, "a wake-up", other.Channel()).Payload)

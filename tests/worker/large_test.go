@@ -25,8 +25,7 @@ const mebibyte = 1 << 20
 func (e *env) putLarge(queue, jid string, size int) {
 	e.T.Helper()
 	client := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 2 * size})
-	_, err := client.Queue(queue).Put(e.T.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))
-	require.NoError(e.T, err)
+	must(client.Queue(queue).Put(e.T.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid)))(e.T)
 }
 
 // A reply has a bounded number of bytes, however many slots the worker has, but at least one job.
@@ -90,8 +89,7 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
 	data := strings.Repeat("x", mebibyte-2)
-	_, err := e.Queue("q").Recur(t.Context(), "K", data, time.Minute)
-	require.NoError(t, err)
+	must(e.Queue("q").Recur(t.Context(), "K", data, time.Minute))(t)
 	e.Clock.Advance(4 * time.Minute)
 	var sizes []int
 	for _, jids := range e.reserveAll("ordered") {
@@ -223,8 +221,7 @@ func (e *env) putDependents(dependents int, options ...qless.PutOption) (base st
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}
 	}
-	_, err := e.Queue("theirs").PutMany(e.T.Context(), specs)
-	require.NoError(e.T, err)
+	must(e.Queue("theirs").PutMany(e.T.Context(), specs))(e.T)
 	return base
 }
 
@@ -259,11 +256,9 @@ func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)
-	jobs, err := e.As("ended").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	jobs := must(e.As("ended").Queue("q").Pop(t.Context(), 1))(t)
 	require.Equal(t, []string{base}, jids(jobs))
-	answer, err := e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0")
-	require.NoError(t, err)
+	answer := must(e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0"))(t)
 	require.Equal(t, []any{"complete+"}, answer)
 	require.Equal(t, 250, e.Counts("theirs").Waiting)
 	e.working(qless.WorkerConfig{}, nothing)
@@ -314,8 +309,7 @@ func TestTheLongTextOfAFailureIsCut(t *testing.T) {
 				jid := e.Put("q", qless.Retries(0))
 				until(t, "it has failed", func() bool { return e.state(jid) == "failed" })
 				requireCut(t, e.Read(jid).Failure)
-				size, err := e.Redis.MemoryUsage(t.Context(), "ql:j:"+jid, 0).Result()
-				require.NoError(t, err)
+				size := must(e.Redis.MemoryUsage(t.Context(), "ql:j:"+jid, 0).Result())(t)
 				require.Less(t, size, int64(8*maxText), "nothing else keeps it")
 				w.stop()
 			})

@@ -62,8 +62,7 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	jid := e.Put("q", qless.TTL(2*time.Second))
 	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)
 	until(t, "its life ends", func() bool {
-		n, err := e.Sweep(t.Context())
-		require.NoError(t, err)
+		n := must(e.Sweep(t.Context()))(t)
 		return n == 1
 	})
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
@@ -81,8 +80,7 @@ func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 		}}
 	}
 	for range 3 {
-		_, err := e.Queue("q").PutMany(t.Context(), specs)
-		require.NoError(t, err)
+		must(e.Queue("q").PutMany(t.Context(), specs))(t)
 	}
 	jid := e.Put("q")
 	w := e.working(qless.WorkerConfig{PollInterval: time.Hour}, func(context.Context, *qless.Job) error { return nil })

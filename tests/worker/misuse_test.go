@@ -249,7 +249,6 @@ func TestAWorkerLocksUnderItsName(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
 	require.Equal(t, "me", w.Name())
 	require.Equal(t, "me", e.Read(jid).Worker)
-	worker, err := repairs.HeldBy(t.Context(), e.Client, "me")
-	require.NoError(t, err)
+	worker := must(repairs.HeldBy(t.Context(), e.Client, "me"))(t)
 	require.Equal(t, []string{jid}, worker)
 }

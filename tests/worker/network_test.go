@@ -177,8 +177,7 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	w.Pause()
 	w.departed()
 	for range jobs {
-		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))
-		require.NoError(t, err)
+		must(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000)))(t)
 	}
 	proxy.LimitReplies(100_000)
 	w.Resume()
@@ -196,8 +195,7 @@ func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 	client := e.NewLiveClient(rdb, qless.ClientConfig{})
 	t.Cleanup(func() { _ = client.Close() })
 	for range 30 {
-		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))
-		require.NoError(t, err)
+		must(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000)))(t)
 	}
 	proxy.LimitReplies(100_000)
 	got, err := lease.New(client).Take(t.Context(), lease.Request{Queues: []string{"q"}, Count: 10})
@@ -233,8 +231,7 @@ func TestSubscribingToEventsHasADeadline(t *testing.T) {
 	defer proxy.HoldReply("subscribe")()
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
+	client := must(qless.New(rdb, nil))(t)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := events.Listen(t.Context(), client)

@@ -42,8 +42,7 @@ func late(ctx context.Context, _ *qless.Job) error {
 // dueIn returns the time that a scheduled job has to wait.
 func (e *env) dueIn(queue, jid string) time.Duration {
 	e.T.Helper()
-	at, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
-	require.NoError(e.T, err)
+	at := must(e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result())(e.T)
 	return time.Until(time.UnixMicro(int64(at * 1e6)))
 }
 

@@ -56,8 +56,7 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 // sent returns the number of bytes that the server has sent.
 func (e *env) sent() int {
 	e.T.Helper()
-	bytes, err := strconv.Atoi(e.Redis.InfoMap(e.T.Context(), "stats").Item("Stats", "total_net_output_bytes"))
-	require.NoError(e.T, err)
+	bytes := must(strconv.Atoi(e.Redis.InfoMap(e.T.Context(), "stats").Item("Stats", "total_net_output_bytes")))(e.T)
 	return bytes
 }
 

@@ -116,9 +116,7 @@ func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 
 func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	const calls = 2000
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
+	dice := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
 	var cancels []context.CancelFunc
@@ -161,8 +159,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 		require.Equal(t, want, job.State, jid)
 		require.Equal(t, job.Retries, job.Remaining)
 	}
-	counts, err := e.Queue("q").Counts(t.Context())
-	require.NoError(t, err)
+	counts := must(e.Queue("q").Counts(t.Context()))(t)
 	require.Equal(t, len(r.got), counts.Running)
 	require.Equal(t, calls-len(r.got), counts.Waiting)
 }

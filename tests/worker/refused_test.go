@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,4 +134,143 @@ func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	require.NoError(t, w.Drain(t.Context()))
 	require.Equal(t, 1, w.log.count("gave up an outcome"))
 	require.Equal(t, 1, w.Stats().Lost)
+}
+
+func TestAWorkerFillsAllItsSlots(t *testing.T) {
+	e := newLiveEnv(t)
+	for range 12 {
+		e.Put("q")
+	}
+	w := e.worker(qless.WorkerConfig{Concurrency: 7})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	require.NoError(t, w.Start(t.Context()))
+	for range 7 {
+		soon(t, "a job", running)
+	}
+	require.Len(t, w.Stats().Running, 7)
+	require.Equal(t, 5, e.Counts("q").Waiting)
+	end <- nil
+	soon(t, "the next job", running)
+	require.Equal(t, 4, e.Counts("q").Waiting)
+}
+
+func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
+	t.Parallel()
+	e := newLiveEnv(t)
+	e.Put("q")
+	e.Put("q")
+	w := e.working(qless.WorkerConfig{Concurrency: 1}, nothing)
+	for n := range 2 {
+		require.Equal(t, "finish reserve", w.await(t, "an outcome", n+1, of("finish")).trip)
+	}
+}
+
+func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.working(qless.WorkerConfig{}, nothing)
+	asked, answer := w.gate("finish", true)
+	jid := e.Put("q")
+	soon(t, "an outcome", asked)
+	require.Equal(t, qless.StateComplete, e.Read(jid).State)
+	require.Zero(t, w.Stats().Completed)
+	answer()
+	until(t, "it is counted", func() bool { return w.Stats().Completed == 1 })
+}
+
+// While one outcome is being sent, others arise. They are sent together, each independently.
+func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(e *env, w *testWorker, bad *qless.Job) // before its handler ends
+		check func(e *env, w *testWorker)                 // when all others are complete
+	}{
+		"of a canceled job": {func(e *env, _ *testWorker, _ *qless.Job) {
+			require.NoError(t, e.Cancel(t.Context(), "bad"))
+		}, func(_ *env, w *testWorker) {
+			require.Contains(t, w.outcome("bad").answer, "does not exist")
+			w.stop()
+			require.Equal(t, 2, w.count(of("finish")), "all but the first go out together")
+			require.Equal(t, []int{7, 1, 0}, []int{w.Stats().Completed, w.Stats().Canceled, w.Stats().Lost})
+		}},
+		"of a job that the server can't read": {func(e *env, _ *testWorker, _ *qless.Job) {
+			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:bad", "no hash", 0).Err())
+		}, func(e *env, w *testWorker) {
+			require.Contains(t, w.outcome("bad").answer, "WRONGTYPE")
+			require.NoError(t, e.Redis.Del(t.Context(), "ql:j:bad").Err())
+			until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Canceled == 1 })
+		}},
+		"with data that is deeper than the server reads": {func(_ *env, _ *testWorker, bad *qless.Job) {
+			bad.Data = raw(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+		}, func(e *env, w *testWorker) {
+			want := map[string]qless.State{"complete": qless.StateComplete, "fail": qless.StateFailed}
+			require.Equal(t, want[w.outcome("bad").action], e.Read("bad").State, "it depends on the server")
+		}},
+		"that is refused": {func(_ *env, w *testWorker, _ *qless.Job) {
+			w.refuseOutcome("bad", damage)
+		}, func(_ *env, w *testWorker) {
+			w.refuseWith(nil)
+			require.Equal(t, reported{"complete", "complete"}, w.outcome("bad"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			jobs := map[string]*qless.Job{}
+			for _, jid := range strings.Fields("first a b c bad d e f") {
+				e.Put("q", qless.JID(jid))
+				jobs[jid] = soon(t, "a job", running)
+			}
+			w.Pause() // it would take a lost job again
+			asked, answer := w.gate("finish", false)
+			end <- nil
+			soon(t, "an outcome", asked)
+			c.spoil(e, w, jobs["bad"])
+			for range 7 {
+				end <- nil
+			}
+			until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
+			answer()
+			for jid := range jobs {
+				if jid != "bad" {
+					require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+					require.Equal(t, qless.StateComplete, e.Read(jid).State)
+				}
+			}
+			c.check(e, w)
+		})
+	}
+}
+
+func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"done", "on", "bad", "again", "back", "theirs", "twice"} {
+		e.Put("q", qless.JID(jid))
+	}
+	require.Len(t, e.Pops("q", 7), 7)
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
+	must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
+	reply, err := e.Run(t.Context(), "finish", "", "w1",
+		"complete", "done", "q", `"saved"`, "0",
+		"complete", "theirs", "q", `"not saved"`, "0",
+		"complete", "on", "q", "", "4", "next", "b", "delay", "5",
+		"fail", "bad", "q", "", "4", "group", "g", "message", "m",
+		"retry", "again", "q", `"saved"`, "4", "group", "g", "message", "m",
+		"release", "back", "q", "", "2", "delay", "60",
+		"complete", "twice", "q", "", "0",
+		"complete", "twice", "q", "", "0",
+		"complete", "nobody", "q", "", "0")
+	require.NoError(t, err)
+	answers := reply.([]any)
+	require.Equal(t, "complete", answers[0])
+	require.Contains(t, answers[1], "!lock_lost 6 41 theirs has been handed out to another worker: w2")
+	require.Equal(t, []any{"scheduled", "5", "4", "5", "complete"}, answers[2:7])
+	require.Contains(t, answers[7], "!not_running 5 34 twice is not currently running")
+	require.Contains(t, answers[8], "!not_found 6 14 nobody does not exist")
+	require.Equal(t, `"saved"`, string(e.Read("done").Data))
+	require.Equal(t, "{}", string(e.Read("theirs").Data))
+	require.Equal(t, "b", e.Read("on").Queue)
+	require.Equal(t, qless.StateFailed, e.Read("bad").State)
+	require.Equal(t, `"saved"`, string(e.Read("again").Data))
+	require.Equal(t, qless.StateScheduled, e.Read("back").State)
+	require.Equal(t, 5, e.Read("back").Remaining)
 }

@@ -68,8 +68,7 @@ func (e *env) missed(d time.Duration, s qless.Schedule) {
 // scheduled returns the jids of the waiting jobs in the queue jobs.
 func (e *env) scheduled() []string {
 	e.T.Helper()
-	jids, err := e.Queue("jobs").Peek(e.T.Context(), 100)
-	require.NoError(e.T, err)
+	jids := must(e.Queue("jobs").Peek(e.T.Context(), 100))(e.T)
 	var all []string
 	for _, job := range jids {
 		all = append(all, job.JID)
@@ -186,8 +185,7 @@ func TestAScheduleTicks(t *testing.T) {
 	var due []time.Time
 	for range 3 {
 		got := soon(t, "a tick", ticks)
-		at, err := time.Parse(time.RFC3339, strings.TrimPrefix(got.jid, "s@"))
-		require.NoError(t, err)
+		at := must(time.Parse(time.RFC3339, strings.TrimPrefix(got.jid, "s@")))(t)
 		require.False(t, got.at.Before(at), "it is not early")
 		due = append(due, at)
 	}

@@ -17,8 +17,7 @@ import (
 // info reads a schedule, which must be registered.
 func (e *env) info(id string) *inspect.ScheduleInfo {
 	e.T.Helper()
-	info, err := inspect.New(e.Client).Schedule(e.T.Context(), id)
-	require.NoError(e.T, err)
+	info := must(inspect.New(e.Client).Schedule(e.T.Context(), id))(e.T)
 	return info
 }
 
@@ -75,8 +74,7 @@ func TestScheduleInfosAsJSON(t *testing.T) {
 		Missed: 2, Since: noon, Seen: noon,
 		Followers: []inspect.ScheduleFollower{{Worker: "w", Since: noon, Seen: noon, Differs: true}},
 	}
-	text, err := json.Marshal(info)
-	require.NoError(t, err)
+	text := must(json.Marshal(info))(t)
 	require.JSONEq(t, `{
 		"id": "s", "when": "@daily", "zone": "UTC", "queue": "q", "klass": "K", "data": [1],
 		"on_missed": "all", "last": "2024-01-02T12:00:00Z", "last_jid": "s@noon",
@@ -100,8 +98,7 @@ func TestSchedulesAreListedByID(t *testing.T) {
 		{inspect.Range{}, "a UTC,b ,c UTC"}, {inspect.Range{Limit: -1}, "a UTC,b ,c UTC"},
 		{inspect.Range{Offset: 1, Limit: 1}, "b "}, {inspect.Range{Offset: 3}, ""},
 	} {
-		page, err := inspect.New(e.Client).Schedules(t.Context(), c.r)
-		require.NoError(t, err)
+		page := must(inspect.New(e.Client).Schedules(t.Context(), c.r))(t)
 		var got []string
 		for _, info := range page.Items {
 			got = append(got, info.ID+" "+info.Zone)
@@ -165,8 +162,7 @@ func TestAScheduleWithoutFollowers(t *testing.T) {
 	_, err := inspect.New(e.Client).Schedule(ctx, "s")
 	requireCode(t, qless.ErrNotFound, err)
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(ctx, "t"))
-	keys, err := e.Redis.Keys(ctx, "ql:x:*sched*").Result()
-	require.NoError(t, err)
+	keys := must(e.Redis.Keys(ctx, "ql:x:*sched*").Result())(t)
 	require.Empty(t, keys)
 	e.registered(schedule("0 * * * *")) // it is a new one now
 }
@@ -186,8 +182,7 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	near(t, noon, e.info("s").Seen)
 
 	e.registered(schedule("30 * * * *")).stop()
-	left, err := e.Redis.HLen(t.Context(), "ql:x:follow:s").Result()
-	require.NoError(t, err)
+	left := must(e.Redis.HLen(t.Context(), "ql:x:follow:s").Result())(t)
 	require.Zero(t, left, "the next worker to register removes those gone")
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 }
@@ -281,8 +276,7 @@ func TestRunningAScheduleThatGivesNoHeaders(t *testing.T) {
 		return map[string]string{"a": "1"}
 	}})
 	for id, want := range map[string]map[string]string{"s": nil, "t": {"a": "1"}} {
-		jid, err := inspect.New(client).RunSchedule(t.Context(), id)
-		require.NoError(t, err)
+		jid := must(inspect.New(client).RunSchedule(t.Context(), id))(t)
 		require.Equal(t, qless.Headers(want), e.Read(jid).Headers)
 	}
 }
@@ -315,16 +309,13 @@ func TestTheDataOfAScheduleIsStoredAsThatOfItsJobs(t *testing.T) {
 	w.await(t, "a registration", 1, of("schedule.register"))
 	w.stop()
 	require.NotContains(t, string(e.info("s").Data), `"n":1`)
-	stored, err := e.Redis.HGet(t.Context(), "ql:x:schedule:s", "data").Result()
-	require.NoError(t, err)
+	stored := must(e.Redis.HGet(t.Context(), "ql:x:schedule:s", "data").Result())(t)
 	require.NotContains(t, stored, `"n":1`)
 	knows := e.NewClient(e.Redis, qless.ClientConfig{Codec: &hexed{}})
-	info, err := inspect.New(knows).Schedule(t.Context(), "s")
-	require.NoError(t, err)
+	info := must(inspect.New(knows).Schedule(t.Context(), "s"))(t)
 	require.Equal(t, `{"n":1}`, string(info.Data))
 	jid, err := e.RunSchedule(t.Context(), "s") // needs no codec
 	require.NoError(t, err)
-	job, err := knows.Job(t.Context(), jid)
-	require.NoError(t, err)
+	job := must(knows.Job(t.Context(), jid))(t)
 	require.Equal(t, `{"n":1}`, string(job.Data))
 }

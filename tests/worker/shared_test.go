@@ -378,14 +378,12 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	}
 	e.listensBy(1)
 	for _, client := range clients {
-		jid, err := client.Queue("q").Put(t.Context(), "K", nil)
-		require.NoError(t, err)
+		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
 		require.Equal(t, jid, soon(t, "a job", worked))
 	}
 	require.NoError(t, clients[0].Close())
 	for _, client := range clients {
-		jid, err := client.Queue("q").Put(t.Context(), "K", nil)
-		require.NoError(t, err)
+		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
 		require.Equal(t, jid, soon(t, "a job", worked), "another one's end changes nothing")
 	}
 	require.NoError(t, group.Stop(t.Context()))
@@ -399,8 +397,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	for i := range 3 {
 		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
-	sharded, err := shards.New(shards.ByJID, clients...)
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID, clients...))(t)
 	group, err := qless.NewWorkerGroup(sharded.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 		Schedules: []qless.Schedule{newSchedule("tick", "@every 1s", "q", "Tick", nil)},
@@ -416,8 +413,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	go func() { done <- group.Run(ctx) }()
 	wanted := map[string]bool{}
 	for i := range 60 {
-		jid, err := sharded.Queue("q").Put(ctx, "K", i)
-		require.NoError(t, err)
+		jid := must(sharded.Queue("q").Put(ctx, "K", i))(t)
 		wanted[jid] = true
 	}
 	for range 60 {

@@ -33,8 +33,7 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 	require.Equal(t, "complete", w.outcome(e.Put("q", qless.Delay(200*time.Millisecond))).action)
 	require.GreaterOrEqual(t, time.Since(before), 200*time.Millisecond)
 
-	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"), qless.Offset(200*time.Millisecond))
-	require.NoError(t, err)
+	must(e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"), qless.Offset(200*time.Millisecond)))(t)
 	require.Equal(t, "complete", w.outcome("r-1").action)
 	require.Equal(t, "complete", w.outcome("r-2").action)
 }
@@ -224,8 +223,7 @@ func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
 	more := e.Redis.Subscribe(t.Context(), "ql:x:listen")
 	t.Cleanup(func() { _ = more.Close() })
 	for _, pubsub := range []*redis.PubSub{others, more} {
-		_, err := pubsub.Receive(t.Context())
-		require.NoError(t, err)
+		must(pubsub.Receive(t.Context()))(t)
 	}
 	e.relaysAre(2)
 	require.NoError(t, more.Close())
@@ -368,8 +366,7 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	// No relay subscribes to the log until the other worker notices. Only that worker's next poll
 	// may find the job, unless the worker itself subscribes.
 	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
-		_, err := e.Run(t.Context(), "wake", "", "q")
-		require.NoError(t, err)
+		must(e.Run(t.Context(), "wake", "", "q"))(t)
 	}
 	require.Equal(t, "complete", w.outcome(jid).action)
 	require.Less(t, time.Since(before), patience)

@@ -32,8 +32,7 @@ type drawing struct {
 // draw reserves jobs, and counts them by queue. Each jid is the name of its queue and a number.
 func (e *env) draw(d *drawing, count int) map[string]int {
 	e.T.Helper()
-	reply, err := e.Run(e.T.Context(), "reserve", "", d.args(count)...)
-	require.NoError(e.T, err)
+	reply := must(e.Run(e.T.Context(), "reserve", "", d.args(count)...))(e.T)
 	d.cursor = fmt.Sprint(reply.([]any)[0])
 	counts := map[string]int{}
 	for _, jid := range reservedJIDs(reply) {
@@ -67,8 +66,7 @@ func (e *env) putSized(queue string, count, bytes int, options ...qless.PutOptio
 		own := append([]qless.PutOption{qless.JID(fmt.Sprint(queue, i))}, options...)
 		specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", bytes), Options: own}
 	}
-	_, err := e.Queue(queue).PutMany(e.T.Context(), specs)
-	require.NoError(e.T, err)
+	must(e.Queue(queue).PutMany(e.T.Context(), specs))(e.T)
 }
 
 // The cursors are fixed, and thus the draws.
@@ -153,8 +151,7 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 		cost := func(args []any) float64 {
 			jobs := 0
 			commands := len(e.Server.Commands(t, func() {
-				reply, err := e.Run(t.Context(), "reserve", "", args...)
-				require.NoError(t, err)
+				reply := must(e.Run(t.Context(), "reserve", "", args...))(t)
 				jobs = len(reservedJIDs(reply))
 			}))
 			require.GreaterOrEqual(t, jobs, min(count, 60))
@@ -290,8 +287,7 @@ func TestAGroupKeepsSlotsForAQueue(t *testing.T) {
 		{Queues: []string{"critical"}, Concurrency: 1},
 		{Queues: []string{"critical", "low"}, Concurrency: 2},
 	} {
-		w, err := qless.NewWorker(e.Client, config)
-		require.NoError(t, err)
+		w := must(qless.NewWorker(e.Client, config))(t)
 		group = append(group, w)
 	}
 	running, end := make(chan string, 10), make(chan bool)
