@@ -98,10 +98,8 @@ type runEnd struct {
 	err     error // of the other event and, unless it is a panic, of the end
 }
 
-var why = errors.New("why")
-
 func runEnds(e *env) map[string]runEnd {
-	retry := qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}
+	why, retry := errors.New("why"), qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}
 	return map[string]runEnd{
 		"Complete": {
 			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0",
@@ -234,7 +232,7 @@ func TestHowARunEndsIsObservedLoggedAndCounted(t *testing.T) {
 			}
 			var panicked *qless.PanicError
 			if errors.As(o.of(jid)[len(before)-1].Err, &panicked) {
-				require.Equal(t, why, panicked.Value)
+				require.Equal(t, c.err, panicked.Value)
 				require.NotEmpty(t, panicked.Stack)
 			}
 			if c.outcome.Err == nil {

@@ -51,12 +51,6 @@ redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{
   'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
 redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
 
-func (e *env) silentPut(jid string) {
-	e.T.Helper()
-	err := e.Redis.Eval(e.T.Context(), silentPut, nil, jid, time.Now().Unix()).Err()
-	require.ErrorIs(e.T, err, redis.Nil)
-}
-
 // foreignPut closes some connections, and puts a job like other clients' scripts, which wake no
 // worker, but publish to the log. They do so before the job exists, but in the same step of the
 // server.
