@@ -58,6 +58,7 @@ func TestANewRelayWakesForTheQueuesThatItHearsOf(t *testing.T) {
 	}
 	r.Notify(redisx.Notice{Kind: redisx.Gap})
 	r.Notify(redisx.Notice{Kind: redisx.Published, Payload: `{"jid":"j","event":"put","queue":"q"}`})
+	r.Notify(redisx.Notice{Kind: redisx.Published, Payload: `{"jid":"put","event":"popped","queue":"p"}`})
 	go r.run(t.Context())
 	require.Equal(t, call{"wake", []any{"q"}}, <-calls)
 	require.Equal(t, call{"wake", []any{"", ""}}, <-calls)

@@ -56,13 +56,15 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 		`schedule "\xff": the ID "\xff" is not UTF-8`:                                                           scheduled(newSchedule("\xff", "@daily", "q", "K", nil)),
 		`schedule "a": spec "CRON_TZ=Europe/Berlin": needs 5 fields (minute, hour, day, month, weekday), has 0`: scheduled(newSchedule("a", "CRON_TZ=Europe/Berlin", "q", "K", nil)),
 		`schedule "a": spec "* * * *": needs 5 fields (minute, hour, day, month, weekday), has 4`:               scheduled(newSchedule("a", "* * * *", "q", "K", nil)),
-		`schedule "a": spec "*/0 * * * *": step of range must be a positive number: "*/0"`:                      scheduled(newSchedule("a", "*/0 * * * *", "q", "K", nil)),
-		`schedule "a": spec "@every 0s": not an interval of a second or more`:                                   scheduled(newSchedule("a", "@every 0s", "q", "K", nil)),
-		`schedule "a": spec "@every -1m": not an interval of a second or more`:                                  scheduled(newSchedule("a", "@every -1m", "q", "K", nil)),
-		`schedule "a": spec "@every 999ms": not an interval of a second or more`:                                scheduled(newSchedule("a", "@every 999ms", "q", "K", nil)),
-		`schedule "a": the queue name is empty`:                                                                 scheduled(newSchedule("a", "@daily", "", "K", nil)),
-		`schedule "a": the klass is empty`:                                                                      scheduled(newSchedule("a", "@daily", "q", "", nil)),
-		`schedule "a": Missed "never" is unknown`:                                                               scheduled(onMissed("never", daily)),
+		`schedule "a": spec "@sometimes": @sometimes is not one of @yearly, @monthly, @weekly, @daily, @hourly and @every`: scheduled(
+			newSchedule("a", "@sometimes", "q", "K", nil)),
+		`schedule "a": spec "*/0 * * * *": step of range must be a positive number: "*/0"`: scheduled(newSchedule("a", "*/0 * * * *", "q", "K", nil)),
+		`schedule "a": spec "@every 0s": not an interval of a second or more`:              scheduled(newSchedule("a", "@every 0s", "q", "K", nil)),
+		`schedule "a": spec "@every -1m": not an interval of a second or more`:             scheduled(newSchedule("a", "@every -1m", "q", "K", nil)),
+		`schedule "a": spec "@every 999ms": not an interval of a second or more`:           scheduled(newSchedule("a", "@every 999ms", "q", "K", nil)),
+		`schedule "a": the queue name is empty`:                                            scheduled(newSchedule("a", "@daily", "", "K", nil)),
+		`schedule "a": the klass is empty`:                                                 scheduled(newSchedule("a", "@daily", "q", "", nil)),
+		`schedule "a": Missed "never" is unknown`:                                          scheduled(onMissed("never", daily)),
 		`schedule "a": the delay -1s is negative`: scheduled(
 			newSchedule("a", "@daily", "q", "K", nil, qless.Delay(-time.Second))),
 		`schedule "a": the data can't be JSON: json: unsupported type: chan int`: scheduled(

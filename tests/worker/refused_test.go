@@ -2,6 +2,7 @@ package worker
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,32 +181,31 @@ func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 
 // While one outcome is being sent, others arise. They are sent together, each independently.
 func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
+	const deep = "with data that is deeper than the server reads"
 	for name, c := range map[string]struct {
-		spoil func(e *env, w *testWorker, bad *qless.Job) // before its handler ends
-		check func(e *env, w *testWorker)                 // when all others are complete
+		spoil func(e *env, w *testWorker) // before it is sent
+		check func(e *env, w *testWorker) // when all others are complete
 	}{
-		"of a canceled job": {func(e *env, _ *testWorker, _ *qless.Job) {
+		"of a canceled job": {func(e *env, _ *testWorker) {
 			require.NoError(t, e.Cancel(t.Context(), "bad"))
 		}, func(_ *env, w *testWorker) {
 			require.Contains(t, w.outcome("bad").answer, "does not exist")
 			w.stop()
-			require.Equal(t, 2, w.count(of("finish")), "all but the first go out together")
+			require.Equal(t, 3, w.count(of("finish")), "of one, two and five")
 			require.Equal(t, []int{7, 1, 0}, []int{w.Stats().Completed, w.Stats().Canceled, w.Stats().Lost})
 		}},
-		"of a job that the server can't read": {func(e *env, _ *testWorker, _ *qless.Job) {
+		"of a job that the server can't read": {func(e *env, _ *testWorker) {
 			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:bad", "no hash", 0).Err())
 		}, func(e *env, w *testWorker) {
 			require.Contains(t, w.outcome("bad").answer, "WRONGTYPE")
 			require.NoError(t, e.Redis.Del(t.Context(), "ql:j:bad").Err())
 			until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Canceled == 1 })
 		}},
-		"with data that is deeper than the server reads": {func(_ *env, _ *testWorker, bad *qless.Job) {
-			bad.Data = raw(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
-		}, func(e *env, w *testWorker) {
+		deep: {func(*env, *testWorker) {}, func(e *env, w *testWorker) {
 			want := map[string]qless.State{"complete": qless.StateComplete, "fail": qless.StateFailed}
 			require.Equal(t, want[w.outcome("bad").action], e.Read("bad").State, "it depends on the server")
 		}},
-		"that is refused": {func(_ *env, w *testWorker, _ *qless.Job) {
+		"that is refused": {func(_ *env, w *testWorker) {
 			w.refuseOutcome("bad", damage)
 		}, func(_ *env, w *testWorker) {
 			w.refuseWith(nil)
@@ -216,20 +216,32 @@ func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
 			e := newLiveEnv(t)
 			w, running, end := e.busyWorker(qless.WorkerConfig{})
 			jobs := map[string]*qless.Job{}
-			for _, jid := range strings.Fields("first a b c bad d e f") {
+			for _, jid := range strings.Fields("first a bad b c d e f") {
 				e.Put("q", qless.JID(jid))
 				jobs[jid] = soon(t, "a job", running)
 			}
 			w.Pause() // it would take a lost job again
-			asked, answer := w.gate("finish", false)
-			end <- nil
-			soon(t, "an outcome", asked)
-			c.spoil(e, w, jobs["bad"])
-			for range 7 {
-				end <- nil
+			asked, proceed := make(chan bool, 100), make(chan bool)
+			open := sync.OnceFunc(func() { close(proceed) })
+			t.Cleanup(open)
+			w.instead("finish", func(send func() error) error { asked <- true; <-proceed; return send() })
+			ends := func(jobs, left int) {
+				for range jobs {
+					end <- nil
+				}
+				until(t, "they have ended", func() bool { return len(w.Stats().Running) == left })
 			}
-			until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
-			answer()
+			ends(1, 7)
+			soon(t, "the first outcome", asked)
+			if name == deep {
+				jobs["bad"].Data = raw(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+			}
+			ends(2, 5)
+			c.spoil(e, w)
+			proceed <- true
+			soon(t, "the next two, one of which is bad", asked)
+			ends(5, 0)
+			open()
 			for jid := range jobs {
 				if jid != "bad" {
 					require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
