@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +251,20 @@ func TestADamagedKeyNamesItsQueue(t *testing.T) {
 		require.Equal(t, queue, p.Queue)
 		require.Equal(t, "the key "+key+" is damaged: it is a list", p.Sentence)
 	}
+}
+
+func TestEachCodeHasARow(t *testing.T) {
+	source, err := os.ReadFile("kinds.go")
+	require.NoError(t, err)
+	var declared, rows []string
+	for _, code := range regexp.MustCompile(`ReasonCode = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, code[1])
+	}
+	for _, k := range kinds {
+		rows = append(rows, string(k.Code))
+	}
+	require.NotEmpty(t, rows)
+	require.Equal(t, declared, rows)
 }
 
 // Texts are templates, which must fit any reason.

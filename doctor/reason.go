@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -169,13 +170,6 @@ func kindOf(code ReasonCode) Kind {
 // repairs is the advice on a reason that Fix repairs.
 const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
 
-// unlockedJobs is the sentence of a status about lost jobs.
-const unlockedJobs = `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted ` +
-	`or evicted, such as {{.JID}}: if its worker dies, it never runs again`
-
-// whyQueue explains a queue's wait.
-const whyQueue = "qless why {queue}"
-
 // A said is what the texts of the table refer to.
 type said struct {
 	*Reason
@@ -185,16 +179,19 @@ type said struct {
 	Wait    string // the jobs that wait, and the age of the oldest
 }
 
-// parsed returns the texts of the table as templates.
-var parsed = sync.OnceValue(func() map[string]*template.Template {
-	functions := template.FuncMap{
+// parsed returns the texts of the table as templates, each with itself as its name, and the lines
+// of a status also by their codes.
+var parsed = sync.OnceValue(func() *template.Template {
+	all := template.New("table").Funcs(template.FuncMap{
 		"count": count, "verb": verb, "waits": waits, "expired": expired, "list": list,
 		"clock": clock, "silence": silence,
-	}
-	all := map[string]*template.Template{}
+		"repairs": func() string { return repairs },
+		"oldest":  func() string { return redisx.OldestServer },
+	})
 	for _, k := range kinds {
+		template.Must(all.New(string(k.Code)).Parse(k.Line))
 		for _, text := range []string{k.Text, k.Line, k.Lines, k.Advice} {
-			all[text] = template.Must(template.New(string(k.Code)).Funcs(functions).Parse(text))
+			template.Must(all.New(text).Parse(text))
 		}
 	}
 	return all
@@ -202,12 +199,15 @@ var parsed = sync.OnceValue(func() map[string]*template.Template {
 
 // say fills in a text of the table.
 func (r *Reason) say(text string) string {
+	if text == "" {
+		return ""
+	}
 	s := said{
 		r, r.details, r.rate, cmp.Or(r.Member, r.JID),
 		waits(r.Jobs) + ", the oldest for " + units.Age(r.age),
 	}
 	var out strings.Builder
-	if err := parsed()[text].Execute(&out, s); err != nil {
+	if err := parsed().ExecuteTemplate(&out, text, s); err != nil {
 		return text // a test fills in each text
 	}
 	return out.String()
