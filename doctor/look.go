@@ -42,15 +42,15 @@ func (l *look) read(ctx context.Context) error {
 		return err
 	}
 	l.Oldest = l.latency.Oldest
-	steps := []func(context.Context) error{
-		l.readSettings, l.readWorkers, l.readJobs, l.readLimits, l.readGraced, l.readReady,
-		l.readNeeded, l.readNow, l.readProblems, l.readGroups, l.readRates,
-	}
 	if l.isEmpty() {
-		steps = []func(context.Context) error{
-			l.readWorkers, l.readKnown, l.readNow, l.readProblems, l.readGroups,
-		}
+		return inOrder(ctx, l.readWorkers, l.readKnown, l.readNow, l.readProblems, l.readGroups)
 	}
+	return inOrder(ctx, l.readSettings, l.readWorkers, l.readJobs, l.readLimits, l.readGraced,
+		l.readReady, l.readNeeded, l.readNow, l.readProblems, l.readGroups, l.readRates)
+}
+
+// inOrder calls functions until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
@@ -65,13 +65,12 @@ func (l *look) isEmpty() bool {
 }
 
 // isReady reports whether there are jobs to take, or would be if a limit had free slots.
-func (l *look) isReady() bool { return l.Waiting+l.Stalled+l.parked() > 0 }
+func (l *look) isReady() bool { return l.Waiting+l.Stalled+l.parked("") > 0 }
 
-// parked counts the jobs, among those read, that wait for a limit.
-func (l *look) parked() int {
-	n := 0
+// parked counts the jobs, among those read, that wait for a limit, or for any if it is "".
+func (l *look) parked(limit string) (n int) {
 	for i := range l.scheduled {
-		if l.scheduled[i].Parked != "" {
+		if at := l.scheduled[i].Parked; at != "" && (at == limit || limit == "") {
 			n++
 		}
 	}
@@ -81,10 +80,7 @@ func (l *look) parked() int {
 // readKnown finds out whether the queue is known.
 func (l *look) readKnown(ctx context.Context) error {
 	all, err := l.client.Queues(ctx)
-	names := make([]string, len(all))
-	for i := range all {
-		names[i] = all[i].Name
-	}
+	names := each(all, func(q *qless.QueueCounts) string { return q.Name })
 	l.known, l.meant = slices.Contains(names, l.Name), nearly(l.Name, names)
 	return err
 }
@@ -128,14 +124,8 @@ func (l *look) readLists(ctx context.Context, lists ...inspect.List) error {
 
 // readLimits reads the limits that keep jobs waiting.
 func (l *look) readLimits(ctx context.Context) error {
-	var names []string
-	for i := range l.scheduled {
-		name := l.scheduled[i].Parked
-		if name != "" && !slices.Contains(names, name) && len(names) < maxLimits {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
+	names := limitsOf(l.scheduled)
+	for _, name := range names[:min(len(names), maxLimits)] {
 		info, err := l.in.Limit(ctx, name)
 		if err != nil {
 			return err
@@ -296,13 +286,4 @@ func (l *look) readRates(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// jidsOf returns the jids of jobs.
-func jidsOf(jobs []inspect.Row) []string {
-	jids := make([]string, len(jobs))
-	for i := range jobs {
-		jids[i] = jobs[i].JID
-	}
-	return jids
 }

@@ -75,45 +75,53 @@ const maxNamed = 20
 // first returns the first items, as many as a reason may name.
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
+// each returns a name of each item, each name once, without empty ones.
+func each[T any](items []T, name func(*T) string) []string {
+	var names []string
+	for i := range items {
+		if n := name(&items[i]); n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
 // names returns the names of workers.
 func names(workers []inspect.WorkerStatus) []string {
-	all := make([]string, len(workers))
-	for i := range workers {
-		all[i] = workers[i].Name
-	}
-	return all
+	return each(workers, func(w *inspect.WorkerStatus) string { return w.Name })
 }
 
-// workersOf returns the workers that have jobs, each once.
+// jidsOf returns the jids of jobs.
+func jidsOf(jobs []inspect.Row) []string {
+	return each(jobs, func(r *inspect.Row) string { return r.JID })
+}
+
+// workersOf returns the workers that have jobs.
 func workersOf(jobs []inspect.Row) []string {
-	var workers []string
-	for i := range jobs {
-		if name := jobs[i].Worker; name != "" && !slices.Contains(workers, name) {
-			workers = append(workers, name)
-		}
-	}
-	return workers
+	return each(jobs, func(r *inspect.Row) string { return r.Worker })
 }
 
-// klassesOf returns the klasses of jobs, each once, except for jobs that are parked at a limit.
+// limitsOf returns the limits at which jobs are parked.
+func limitsOf(jobs []inspect.Row) []string {
+	return each(jobs, func(r *inspect.Row) string { return r.Parked })
+}
+
+// klassesOf returns the klasses of jobs, except for jobs that are parked at a limit.
 func klassesOf(jobs []inspect.Row) []string {
-	var klasses []string
-	for i := range jobs {
-		klass := jobs[i].Klass
-		if klass != "" && jobs[i].Parked == "" && !slices.Contains(klasses, klass) {
-			klasses = append(klasses, klass)
+	return each(jobs, func(r *inspect.Row) string {
+		if r.Parked != "" {
+			return ""
 		}
-	}
-	return klasses
+		return r.Klass
+	})
 }
 
 // withKlass returns the jids of the jobs of a klass, with the same exception.
 func withKlass(klass string, jobs []inspect.Row) []string {
-	var jids []string
-	for i := range jobs {
-		if jobs[i].Klass == klass && jobs[i].Parked == "" {
-			jids = append(jids, jobs[i].JID)
+	return each(jobs, func(r *inspect.Row) string {
+		if r.Parked != "" || r.Klass != klass {
+			return ""
 		}
-	}
-	return jids
+		return r.JID
+	})
 }
