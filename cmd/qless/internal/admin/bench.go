@@ -28,7 +28,6 @@ func (a *app) benchCommand() *cobra.Command {
 			"list server settings that cost time or jobs. The jobs are in a namespace of their own,\n" +
 			"which is deleted afterwards. Other users of the server notice the load.",
 		Example: "  qless bench\n  qless bench --duration 10s --concurrency 50 --json",
-		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if b.concurrency < 1 || b.duration <= 0 {
 				return out.Error(errors.New("--concurrency and --duration must be more than 0"))

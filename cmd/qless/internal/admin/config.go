@@ -33,27 +33,20 @@ func (a *app) configCommand() *cobra.Command {
 			Use:     "ls",
 			Short:   "List the settings that are set or have defaults",
 			Example: "  qless config ls\n  qless config ls --json",
-			Args:    cobra.NoArgs,
 			RunE:    a.Run(a.listConfig),
 		},
 		&cobra.Command{
 			Use:     "get NAME",
 			Short:   "Print a setting, or its default",
 			Example: "  qless config get heartbeat",
-			Args:    cobra.ExactArgs(1),
 			RunE:    a.Run(a.getConfig),
-
-			ValidArgsFunction: a.CompleteEach(place.SettingsKnown),
 		},
 		a.configSetCommand(),
 		&cobra.Command{
 			Use:     "unset NAME...",
 			Short:   "Reset settings to their defaults",
 			Example: "  qless config unset heartbeat --yes",
-			Args:    cobra.MinimumNArgs(1),
 			RunE:    a.Run(a.unsetConfig),
-
-			ValidArgsFunction: a.CompleteNames(place.SettingsKnown),
 		},
 		&cobra.Command{
 			Use:   "dump",
@@ -61,7 +54,6 @@ func (a *app) configCommand() *cobra.Command {
 			Long: "Print the settings, the paused queues and the definitions of limits as JSON, for\n" +
 				"qless config load. A paused queue that never had a job is not in it.",
 			Example: "  qless config dump > qless.json",
-			Args:    cobra.NoArgs,
 			RunE:    a.Run(a.dumpConfig),
 		},
 		a.configLoadCommand(),
@@ -76,11 +68,9 @@ func (a *app) configSetCommand() *cobra.Command {
 		Long: "Change a setting. Times are in seconds, or like 90s and 2h. A queue has settings of\n" +
 			"its own: NAME-heartbeat, NAME-max-concurrency and NAME-max-rate.",
 		Example: "  qless config set heartbeat 2m --yes\n  qless config set mail-max-concurrency 5",
-		Args:    cobra.ExactArgs(2),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.setConfig(ctx, client, args[0], args[1], raw)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.SettingsKnown),
 	}
 	command.Flags().BoolVar(&raw, "raw", false, "accept any name and value, for other clients")
 	return command
@@ -97,7 +87,6 @@ func (a *app) configLoadCommand() *cobra.Command {
 			"is missing from the file altogether (settings, paused or limits) is left alone.",
 		Example: "  qless config load qless.json --dry-run\n" +
 			"  qless config dump --context staging | qless config load - --context production --yes",
-		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.loadConfig(ctx, client, args[0], exact, raw)
 		}),
@@ -119,7 +108,7 @@ func (a *app) listConfig(ctx context.Context, client *qless.Client, _ []string) 
 	if err != nil {
 		return err
 	}
-	t := &out.Table{Header: []string{"SETTING", "VALUE", "DEFAULT"}}
+	t := out.NewTable("SETTING  VALUE  DEFAULT", "")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		standard, found := defaults[name]
 		if !found {
@@ -248,7 +237,7 @@ func (a *app) loadConfig(
 
 func (a *app) printChanges(changes []configChange) error {
 	return a.Print(changes, func() *out.Table {
-		t := &out.Table{Header: []string{"CHANGE", "NAME", "FROM", "TO"}, Empty: "nothing to change"}
+		t := out.NewTable("CHANGE  NAME  FROM  TO", "nothing to change")
 		for _, c := range changes {
 			t.Add(c.Action, c.Name, c.From, c.To)
 		}

@@ -25,7 +25,6 @@ func (a *app) dumpCommand() *cobra.Command {
 			"may be dumped as it was before or after, so stop workers and programs that put first.",
 		Example: "  qless dump > ql.dump\n" +
 			"  qless dump --context old | qless restore - --context new",
-		Args: cobra.NoArgs,
 		RunE: a.Run(a.dumpAll),
 	}
 }
@@ -38,7 +37,6 @@ func (a *app) restoreCommand() *cobra.Command {
 			"run it again. It overwrites nothing, and refuses a namespace that has other keys, or keys\n" +
 			"with other values. With --dry-run, it compares a dump with a namespace.",
 		Example: "  qless restore ql.dump --dry-run\n  qless restore ql.dump --namespace staging:ql:",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.restoreAll(ctx, client, args[0])
 		}),

@@ -25,7 +25,6 @@ func (a *app) scriptCommand() *cobra.Command {
 			"these clients use, which makes it smaller.",
 		Example: "  qless script > qless.lua\n  qless script --load\n" +
 			"  qless script --classic > qless.lua",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, args []string) error {
 			text := qless.DropInScript()
 			if classic {
@@ -95,7 +94,6 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this program, and the oldest Redis that it supports",
 		Example: "  qless version\n  qless version --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			build, _ := debug.ReadBuildInfo()
 			v := versionOf(build)

@@ -66,6 +66,7 @@ func commands(p *place.Place) *cobra.Command {
 		return out.Error(usage.BadFlag(c, err))
 	})
 	p.AddFlags(root)
+	p.CompleteArguments(root)
 	usage.Check(root)
 	usage.TakeSeconds(root)
 	return root

@@ -61,7 +61,6 @@ func (a *app) doctorCommand() *cobra.Command {
 		Example: "  qless doctor\n  qless doctor --json | jq -r '.findings[].sentence'\n" +
 			"  qless doctor --fix --dry-run\n  qless doctor --fix --yes\n" +
 			"  qless doctor --namespace '{mail-*}:ql:'",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return e.run(command.Context()) },
 	}
 	command.Flags().BoolVar(&e.fix, "fix", false, "repair what can be repaired, after a question")

@@ -41,7 +41,6 @@ func (a *app) statusCommand() *cobra.Command {
 			"for one character, it sums up all namespaces that match.",
 		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'\n" +
 			"  qless status --namespace '{mail-*}:ql:'",
-		Args: cobra.NoArgs,
 		RunE: a.RunEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.showStatus(ctx, client, old, all)
 		}, func(ctx context.Context, clients []*qless.Client) error {
@@ -189,13 +188,8 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 	if s.err != nil {
 		return s.err
 	}
-	t := &out.Table{
-		Header: []string{
-			"QUEUE", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "DONE/M",
-			"FAIL/M", "WORKERS", "STATE",
-		},
-		Empty: "no queues",
-	}
+	t := out.NewTable("QUEUE  WAITING  OLDEST  RUNNING  STALLED  SCHEDULED  DEPENDS  DONE/M  "+
+		"FAIL/M  WORKERS  STATE", "no queues")
 	for i := range queues {
 		q := &queues[i]
 		running := out.Known(q.Running)

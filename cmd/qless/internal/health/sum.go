@@ -160,10 +160,8 @@ func (s *statusScreen) sum(server string, sum *sum, all bool) {
 	}
 	s.rates(sum.Rates)
 	s.line("")
-	t := &out.Table{Header: []string{
-		"QUEUE", "NAMESPACES", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS",
-		"DONE/M", "FAIL/M", "WORKERS", "STATE", "OLDEST IN",
-	}, Empty: "no queues"}
+	t := out.NewTable("QUEUE  NAMESPACES  WAITING  OLDEST  RUNNING  STALLED  SCHEDULED  "+
+		"DEPENDS  DONE/M  FAIL/M  WORKERS  STATE  OLDEST IN", "no queues")
 	for _, q := range sum.Queues {
 		t.Add(q.Name, q.Namespaces, q.Waiting, units.Age(time.Duration(q.Oldest)), q.Running,
 			out.Alarming(q.Stalled), q.Scheduled, q.Depends, units.Rate(q.Rates.Completed),

@@ -38,7 +38,6 @@ func (a *app) tailCommand() *cobra.Command {
 			"on the server. A job that is gone by then is omitted.",
 		Example: "  qless tail\n  qless tail --queue mail --event failed --event lock_lost\n" +
 			"  qless tail --json | jq -r 'select(.event == \"failed\") | .jid'",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
 	}
 	flags := command.Flags()

@@ -27,7 +27,6 @@ func (a *app) topCommand() *cobra.Command {
 			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take up no more than a\n" +
 			"twentieth of the time: the longer one takes, the later the next one starts.",
 		Example: "  qless top\n  qless top --every 10s\n  qless top --queue mail",
-		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
 				return out.Error(errors.New("--every is too short: want 100ms or more"))

@@ -20,7 +20,6 @@ func (a *app) whyCommand() *cobra.Command {
 			"\n\nIt reads 100 jobs of each state and runs up to 2000 commands on the server. It\n" +
 			"changes nothing.",
 		Example: "  qless why mail\n  qless why mail --json | jq -r '.causes[0].code'",
-		Args:    cobra.ExactArgs(1),
 		RunE:    a.Run(a.explain),
 	}
 }

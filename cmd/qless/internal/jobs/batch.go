@@ -20,21 +20,18 @@ func (a *app) batchCommand() *cobra.Command {
 			Use:     "ls",
 			Short:   "List the batches that wait for their members",
 			Example: "  qless batch ls\n  qless batch ls --json",
-			Args:    cobra.NoArgs,
 			RunE:    a.Run(a.listBatches),
 		},
 		&cobra.Command{
 			Use:     "show BATCH",
 			Short:   "Show the progress of a batch; with --jids, the members that it waits for",
 			Example: "  qless batch show 4b0f1c\n  qless batch show 4b0f1c --jids | qless job show -",
-			Args:    cobra.ExactArgs(1),
 			RunE:    a.Run(a.showBatch),
 		},
 		&cobra.Command{
 			Use:     "cancel BATCH",
 			Short:   "Cancel the callback of a batch with the members that it waits for",
 			Example: "  qless batch cancel 4b0f1c --yes",
-			Args:    cobra.ExactArgs(1),
 			RunE: a.Run(selection.Each(a.Console, "cancel", "canceled", "batch", true,
 				func(ctx context.Context, client *qless.Client, jid string) error {
 					return client.Batch(jid).Cancel(ctx)
@@ -44,7 +41,6 @@ func (a *app) batchCommand() *cobra.Command {
 			Use:     "commit BATCH",
 			Short:   "Close a batch: its callback runs once no members are pending",
 			Example: "  qless batch commit 4b0f1c",
-			Args:    cobra.ExactArgs(1),
 			RunE: a.Run(selection.Each(a.Console, "commit", "committed", "batch", false,
 				func(ctx context.Context, client *qless.Client, jid string) error {
 					return client.Batch(jid).Commit(ctx)
@@ -54,7 +50,6 @@ func (a *app) batchCommand() *cobra.Command {
 			Use:     "retry BATCH",
 			Short:   "Put the failed members of a batch back into their queues",
 			Example: "  qless batch retry 4b0f1c --yes",
-			Args:    cobra.ExactArgs(1),
 			RunE:    a.Run(a.retryBatch),
 		})
 }
@@ -92,10 +87,7 @@ func (a *app) listBatches(ctx context.Context, client *qless.Client, _ []string)
 }
 
 func tableOf(all []batch) *out.Table {
-	t := &out.Table{
-		Header: []string{"BATCH", "MEMBERS", "PENDING", "FAILED", "STATE"},
-		Empty:  "no batch waits for its members",
-	}
+	t := out.NewTable("BATCH  MEMBERS  PENDING  FAILED  STATE", "no batch waits for its members")
 	for _, b := range all {
 		state := string(b.State)
 		if b.Open {
@@ -163,8 +155,6 @@ func (a *app) retryBatch(ctx context.Context, client *qless.Client, args []strin
 	if err != nil {
 		return err
 	}
-	return selection.Change{Verb: "unfail", Done: "unfailed", Many: true,
-		Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
-			return jobs.Unfail(ctx)
-		}}.Of(ctx, a.Console, client, failed)
+	asBefore := func() []qless.UnfailOption { return nil }
+	return unfail(asBefore).Of(ctx, a.Console, client, failed)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -31,7 +30,6 @@ func (a *app) jobEditCommand() *cobra.Command {
 		Example: "  qless job edit 4b0f1c\n" +
 			"  qless job edit 4b0f1c --data '{\"to\": \"bob@example.com\"}'\n" +
 			"  jq .data job.json | qless job edit 4b0f1c --data - --yes",
-		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 				if command.Flags().Changed("data") {
@@ -42,7 +40,6 @@ func (a *app) jobEditCommand() *cobra.Command {
 				return a.editJob(ctx, client, args[0], a.editor)
 			})(command, args)
 		},
-		ValidArgsFunction: a.CompleteEach(place.TrackedJIDs),
 	}
 	command.Flags().StringVarP(&data, "data", "d", "",
 		"the data, as JSON; - stands for the standard input")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
@@ -31,7 +30,6 @@ func (a *app) failedListCommand() *cobra.Command {
 		Short: "List the failure groups, or the failed jobs of one",
 		Example: "  qless failed ls\n  qless failed ls timeout --limit 100\n" +
 			"  qless failed ls timeout --jids\n  qless failed ls --since 14:00",
-		Args: cobra.MaximumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if len(args) == 0 {
 				return a.listGroups(ctx, client, flags.Limit, times)
@@ -48,7 +46,6 @@ func (a *app) failedListCommand() *cobra.Command {
 			}
 			return a.PrintPage(page)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.GroupsKnown),
 	}
 	flags.Add(command)
 	times.Add(command, "failures")
@@ -80,7 +77,7 @@ func (a *app) listGroups(
 	shown := out.Part(names, &out.RangeFlags{Limit: limit})
 	maps.DeleteFunc(groups, func(name string, _ int) bool { return !slices.Contains(shown, name) })
 	err = a.Print(groups, func() *out.Table {
-		t := &out.Table{Header: []string{"GROUP", "JOBS"}, Empty: "no failed jobs"}
+		t := out.NewTable("GROUP  JOBS", "no failed jobs")
 		for _, name := range shown {
 			t.Add(out.Paint(name, out.Red), groups[name])
 		}
@@ -123,11 +120,9 @@ func (a *app) failedShowCommand() *cobra.Command {
 		Use:     "show GROUP",
 		Short:   "Show the klasses of the failed jobs of a group, and why they failed",
 		Example: "  qless failed show timeout\n  qless failed show timeout --limit -1 --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.showGroup(ctx, client, args[0], limit)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.GroupsKnown),
 	}
 	command.Flags().IntVar(&limit, "limit", 1000,
 		"number of latest jobs to read, -1 for all")
@@ -145,7 +140,7 @@ func (a *app) showGroup(
 		return out.NotFound("group", name)
 	}
 	err = a.Print(summary, func() *out.Table {
-		t := &out.Table{Header: []string{"KLASS", "JOBS", "FIRST", "LAST", "SAMPLE", "MESSAGE"}}
+		t := out.NewTable("KLASS  JOBS  FIRST  LAST  SAMPLE  MESSAGE", "")
 		for _, k := range summary.Klasses {
 			t.Add(k.Klass, k.Count, out.Since(k.First), out.Since(k.Last), out.Dash(k.Sample), k.Message)
 		}
@@ -175,16 +170,9 @@ func (a *app) failedUnfailCommand() *cobra.Command {
 		Short: "Put the failed jobs of groups back into their queues",
 		Example: "  qless failed unfail timeout\n  qless failed unfail timeout --limit 10 --yes\n" +
 			"  qless failed unfail timeout --retries 1 --dry-run",
-		Args: cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repairGroups(ctx, client, args, flags, selection.Change{
-				Verb: "unfail", Done: "unfailed",
-				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
-					return jobs.Unfail(ctx, options.options()...)
-				},
-			})
+			return a.repairGroups(ctx, client, args, flags, unfail(options.options))
 		}),
-		ValidArgsFunction: a.CompleteNames(place.GroupsKnown),
 	}
 	flags.add(command)
 	options.add(command)
@@ -197,16 +185,9 @@ func (a *app) failedCancelCommand() *cobra.Command {
 		Use:     "cancel GROUP...",
 		Short:   "Delete the failed jobs of groups",
 		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repairGroups(ctx, client, args, flags, selection.Change{
-				Verb: "cancel", Done: "canceled",
-				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
-					return jobs.Cancel(ctx)
-				},
-			})
+			return a.repairGroups(ctx, client, args, flags, cancel)
 		}),
-		ValidArgsFunction: a.CompleteNames(place.GroupsKnown),
 	}
 	flags.add(command)
 	return command

@@ -9,7 +9,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 )
 
@@ -21,11 +20,9 @@ func (a *app) jobGraphCommand() *cobra.Command {
 		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job\n" +
 			"that occurs in several places is followed in only one.",
 		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.graph(ctx, client, args[0], depth, limit)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.TrackedJIDs),
 	}
 	command.Flags().IntVar(&depth, "depth", 5, "number of steps in each direction")
 	command.Flags().IntVar(&limit, "limit", 100, "maximum number of jobs in each direction")

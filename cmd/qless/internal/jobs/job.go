@@ -43,7 +43,6 @@ func (a *app) jobShowCommand() *cobra.Command {
 		Example: "  qless job show 4b0f1c\n  qless job show 4b0f1c --json | jq .data\n" +
 			"  qless job show 4b0f1c --follow\n" +
 			"  qless job find --klass Mail --jids | qless job show -",
-		Args: cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			switch {
 			case !follow:
@@ -53,7 +52,6 @@ func (a *app) jobShowCommand() *cobra.Command {
 			}
 			return a.follow(ctx, client, args[0])
 		}),
-		ValidArgsFunction: a.CompleteNames(place.TrackedJIDs),
 	}
 	command.Flags().BoolVar(&follow, "follow", false,
 		"print its history, entry by entry, until it has ended")
@@ -66,7 +64,6 @@ func (a *app) jobStackCommand() *cobra.Command {
 		Short:   "Show the stack of a running job's handler",
 		Long:    "Its worker is asked, and tells the stack if its program lets it.",
 		Example: "  qless job stack 4b0f1c",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			job, err := client.Job(ctx, args[0])
 			if err != nil {
@@ -86,7 +83,6 @@ func (a *app) jobStackCommand() *cobra.Command {
 			a.Block("stack", answer.Stack)
 			return nil
 		}),
-		ValidArgsFunction: a.CompleteNames(place.TrackedJIDs),
 	}
 }
 

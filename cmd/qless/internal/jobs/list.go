@@ -31,7 +31,6 @@ func (a *app) jobListCommand() *cobra.Command {
 		Short: "List the jobs of a queue, a failure group or a tag, or tracked or complete ones",
 		Example: "  qless job ls -q mail\n  qless job ls -q mail -s scheduled --bytes 80\n" +
 			"  qless job ls -g timeout --limit 100\n  qless job ls -s completed --json",
-		Args: cobra.NoArgs,
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := flags.read(ctx, client)
 			if err != nil {
@@ -128,7 +127,6 @@ func (a *app) jobFindCommand() *cobra.Command {
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
 			"  qless job find --group timeout --since 14:00 --limit -1 --jids | qless job unfail - --yes\n" +
 			"  qless job find --unique invoice --unique 7",
-		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.FixedCompletions(terms.Words, cobra.ShellCompDirectiveNoSpace),
 	}
 	command.RunE = a.Run(func(ctx context.Context, client *qless.Client, args []string) error {

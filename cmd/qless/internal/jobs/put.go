@@ -32,7 +32,6 @@ func (a *app) jobPutCommand() *cobra.Command {
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.putJob(ctx, client, flags, args)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.QueuesKnown, place.KlassesKnown),
 	}
 	flags.add(command)
 	a.CompleteFlag(command, "depends-on", place.TrackedJIDs)

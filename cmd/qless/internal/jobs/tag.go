@@ -7,7 +7,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
 )
@@ -22,14 +21,13 @@ func (a *app) tagListCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List the tags that at least two jobs have, most used first",
 		Example: "  qless tag ls\n  qless tag ls --limit 100 --json",
-		Args:    cobra.NoArgs,
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := inspect.New(client).Tags(ctx, flags.Get())
 			if err != nil {
 				return err
 			}
 			err = a.Print(page, func() *out.Table {
-				t := &out.Table{Header: []string{"TAG"}, Empty: "no tags that two jobs have"}
+				t := out.NewTable("TAG", "no tags that two jobs have")
 				for _, tag := range page.Items {
 					t.Add(tag)
 				}
@@ -50,7 +48,6 @@ func (a *app) tagJobsCommand() *cobra.Command {
 		Short: "List the jobs that have a tag",
 		Example: "  qless tag jobs urgent\n" +
 			"  qless tag jobs urgent --limit -1 --jids | qless job cancel - --yes",
-		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			page, err := inspect.New(client).Tagged(args[0]).List(ctx, flags.Get())
 			if err != nil {
@@ -58,7 +55,6 @@ func (a *app) tagJobsCommand() *cobra.Command {
 			}
 			return a.PrintPage(page)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.TagsKnown),
 	}
 	flags.Add(command)
 	return command

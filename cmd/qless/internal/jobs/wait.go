@@ -10,7 +10,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
@@ -22,9 +21,7 @@ func (a *app) jobWaitCommand() *cobra.Command {
 			"has failed or was canceled. Without --timeout, there is no time limit.",
 		Example: "  qless job wait 4b0f1c --timeout 5m\n" +
 			"  qless job wait $(qless job put reports Monthly) --json | jq .data",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.RunWaiting(a.waitForJobs),
-		ValidArgsFunction: a.CompleteNames(place.TrackedJIDs),
+		RunE: a.RunWaiting(a.waitForJobs),
 	}
 }
 
@@ -69,7 +66,7 @@ func (a *app) printResults(results []ended, single bool) error {
 		return a.Print(results[0], nil)
 	}
 	return a.Print(results, func() *out.Table {
-		t := &out.Table{Header: []string{"JID", "STATE", "RESULT"}, Empty: "no jobs"}
+		t := out.NewTable("JID  STATE  RESULT", "no jobs")
 		for _, r := range results {
 			text := string(r.Data)
 			if r.Failure != nil {

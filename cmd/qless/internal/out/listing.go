@@ -67,12 +67,7 @@ func (c *Console) PrintSummaries(value any, jobs []inspect.Row) error {
 		return c.PrintJIDs(Strings(jobs, func(job inspect.Row) string { return job.JID }))
 	}
 	return c.Print(value, func() *Table {
-		t := &Table{
-			Header: []string{
-				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "SINCE", "REMARKS",
-			},
-			Empty: "no jobs",
-		}
+		t := NewTable("JID  KLASS  QUEUE  STATE  PRIORITY  RETRIES  SINCE  REMARKS", "no jobs")
 		for _, job := range jobs {
 			t.Add(job.JID, Dash(job.Klass), Dash(job.Queue), stateOf(job), job.Priority,
 				retriesOf(job), Since(job.Since), remarks(job))
@@ -96,12 +91,7 @@ func (c *Console) PrintFullJobs(jobs []*qless.Job) error {
 		return c.PrintJIDs(Strings(jobs, func(job *qless.Job) string { return job.JID }))
 	}
 	return c.Print(jobs, func() *Table {
-		t := &Table{
-			Header: []string{
-				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "TAGS", "DATA",
-			},
-			Empty: "no jobs",
-		}
+		t := NewTable("JID  KLASS  QUEUE  STATE  PRIORITY  RETRIES  TAGS  DATA", "no jobs")
 		for _, job := range jobs {
 			t.Add(job.JID, job.Klass, Dash(job.Queue), PaintedState(job.State), job.Priority,
 				RetriesLeft(job.Remaining, job.Retries), List(job.Tags), string(job.Data))

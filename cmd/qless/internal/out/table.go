@@ -92,6 +92,11 @@ type Table struct {
 	colours map[[2]int]Colour
 }
 
+// NewTable returns a table without rows. Two spaces separate the headings of its columns.
+func NewTable(header, empty string) *Table {
+	return &Table{Header: strings.Split(header, "  "), Empty: empty}
+}
+
 // Add adds a row.
 func (t *Table) Add(cells ...any) {
 	row := make([]string, len(cells))

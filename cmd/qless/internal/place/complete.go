@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -20,8 +21,8 @@ var CompletionTime = 700 * time.Millisecond
 // A nameSource returns possible names for an argument.
 type nameSource func(ctx context.Context, client *qless.Client) ([]string, error)
 
-// CompleteNames completes names in a shell. Without a server, there are none.
-func (p *Place) CompleteNames(source nameSource) cobra.CompletionFunc {
+// completeNames completes names in a shell. Without a server, there are none.
+func (p *Place) completeNames(source nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
 	) ([]string, cobra.ShellCompDirective) {
@@ -41,15 +42,52 @@ func (p *Place) CompleteNames(source nameSource) cobra.CompletionFunc {
 	}
 }
 
-// CompleteEach completes the arguments in their order, each from a source of its own.
-func (p *Place) CompleteEach(sources ...nameSource) cobra.CompletionFunc {
+// completeEach completes the arguments in their order, each from a source of its own.
+func (p *Place) completeEach(sources []nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
 	) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(sources) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return p.CompleteNames(sources[len(args)])(command, args, begun)
+		return p.completeNames(sources[len(args)])(command, args, begun)
+	}
+}
+
+// sources has the names for the arguments of commands, by their words, after the name of the group
+// where that matters.
+var sources = map[string]nameSource{
+	"QUEUE": QueuesKnown, "FROM": QueuesKnown, "TO": QueuesKnown, "KLASS": KlassesKnown,
+	"JID": TrackedJIDs, "recur JID": RecurringJIDs, "GROUP": GroupsKnown, "TAG": TagsKnown,
+	"WORKER": WorkersKnown, "ID": SchedulesKnown, "limit NAME": LimitsKnown,
+	"config NAME": SettingsKnown,
+}
+
+// CompleteArguments completes the arguments of commands that do not do so themselves.
+func (p *Place) CompleteArguments(group *cobra.Command) {
+	for _, command := range group.Commands() {
+		p.CompleteArguments(command)
+		if command.HasSubCommands() || command.ValidArgsFunction != nil {
+			continue
+		}
+		var known []nameSource
+		for _, word := range usage.Arguments(command) {
+			name := strings.Trim(word, "[.]")
+			source := sources[group.Name()+" "+name]
+			if source == nil {
+				source = sources[name]
+			}
+			if source == nil {
+				break
+			}
+			known = append(known, source)
+			if strings.Contains(word, "...") {
+				command.ValidArgsFunction = p.completeNames(source)
+			}
+		}
+		if len(known) > 0 && command.ValidArgsFunction == nil {
+			command.ValidArgsFunction = p.completeEach(known)
+		}
 	}
 }
 
@@ -57,7 +95,7 @@ func (p *Place) CompleteEach(sources ...nameSource) cobra.CompletionFunc {
 func (p *Place) CompleteFlag(command *cobra.Command, flag string, source nameSource) {
 	_ = command.RegisterFlagCompletionFunc(flag,
 		func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return p.CompleteNames(source)(c, nil, begun)
+			return p.completeNames(source)(c, nil, begun)
 		})
 }
 

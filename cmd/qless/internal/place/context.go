@@ -23,14 +23,12 @@ func (p *Place) ContextCommand() *cobra.Command {
 			Use:     "ls",
 			Short:   "List the contexts",
 			Example: "  qless context ls",
-			Args:    cobra.NoArgs,
 			RunE:    func(*cobra.Command, []string) error { return p.listContexts() },
 		},
 		&cobra.Command{
 			Use:               "show [NAME]",
 			Short:             "Show a context, or the server in use and where its name comes from",
 			Example:           "  qless context show\n  qless context show production",
-			Args:              cobra.MaximumNArgs(1),
 			ValidArgsFunction: p.completeContext,
 			RunE:              func(_ *cobra.Command, args []string) error { return p.showContext(args) },
 		},
@@ -40,7 +38,6 @@ func (p *Place) ContextCommand() *cobra.Command {
 			Use:               "rm NAME",
 			Short:             "Remove a context",
 			Example:           "  qless context rm staging --yes",
-			Args:              cobra.ExactArgs(1),
 			ValidArgsFunction: p.completeContext,
 			RunE: func(_ *cobra.Command, args []string) error {
 				return p.removeContext(args[0])
@@ -60,7 +57,6 @@ func (p *Place) contextSetCommand() *cobra.Command {
 		Example: "  qless context set production --redis rediss://ops@redis.internal:6380 \\\n" +
 			"    --description 'look, but do not touch'\n" +
 			"  pass redis/production | qless context set production --redis -",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.completeContext,
 		RunE: func(command *cobra.Command, args []string) error {
 			return p.setContext(command, args[0], description)
@@ -146,7 +142,7 @@ func (p *Place) showContext(args []string) error {
 		return err
 	}
 	return p.Print(shown, func() *out.Table {
-		t := &out.Table{Header: []string{"FIELD", "VALUE"}}
+		t := out.NewTable("FIELD  VALUE", "")
 		for _, row := range [][2]string{
 			{"context", shown.Name}, {"redis", shown.Redis}, {"namespace", shown.Namespace},
 			{"description", shown.Description}, {"named by", shown.From},

@@ -47,25 +47,21 @@ func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []st
 
 func (a *app) queuePauseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "pause QUEUE...",
-		Short:             "Stop workers from taking jobs of queues",
-		Long:              "Stop workers from taking jobs of queues. In a name, * stands for any text.",
-		Example:           "  qless queue pause mail\n  qless queue pause '*' --yes",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.Run(a.eachQueue("pause", "paused", true, pauseQueue)),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+		Use:     "pause QUEUE...",
+		Short:   "Stop workers from taking jobs of queues",
+		Long:    "Stop workers from taking jobs of queues. In a name, * stands for any text.",
+		Example: "  qless queue pause mail\n  qless queue pause '*' --yes",
+		RunE:    a.Run(a.eachQueue("pause", "paused", true, pauseQueue)),
 	}
 }
 
 func (a *app) queueResumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "resume QUEUE...",
-		Short:             "Let workers take jobs of queues again",
-		Long:              "Let workers take jobs of queues again. \"*\" stands for all queues.",
-		Example:           "  qless queue resume mail\n  qless queue resume '*'",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.Run(a.eachQueue("resume", "resumed", false, resumeQueue)),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+		Use:     "resume QUEUE...",
+		Short:   "Let workers take jobs of queues again",
+		Long:    "Let workers take jobs of queues again. \"*\" stands for all queues.",
+		Example: "  qless queue resume mail\n  qless queue resume '*'",
+		RunE:    a.Run(a.eachQueue("resume", "resumed", false, resumeQueue)),
 	}
 }
 
@@ -75,10 +71,8 @@ func (a *app) queueForgetCommand() *cobra.Command {
 		Short: "Remove empty queues from the list until jobs are put into them",
 		Long: "Remove empty queues from the list until jobs are put into them. In a name, * stands\n" +
 			"for any text.",
-		Example:           "  qless queue forget old-mail",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.Run(a.eachQueue("forget", "forgot", true, forgetQueue)),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+		Example: "  qless queue forget old-mail",
+		RunE:    a.Run(a.eachQueue("forget", "forgot", true, forgetQueue)),
 	}
 }
 
@@ -103,12 +97,10 @@ func (a *app) queueMoveCommand() *cobra.Command {
 			"they can be popped at once. Only jobs that are in the queue when the command begins move.",
 		Example: "  qless queue move mail slow --klass Newsletter\n" +
 			"  qless queue move mail slow -s waiting,scheduled --dry-run",
-		Args: cobra.ExactArgs(2),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			flags.Lists.Queue = args[0]
 			return a.moveQueue(ctx, client, flags, args[1])
 		}),
-		ValidArgsFunction: a.CompleteEach(place.QueuesKnown, place.QueuesKnown),
 	}
 	flags.AddFilter(a.Place, command)
 	command.Flags().IntVar(&flags.Limit, "limit", -1, "maximum number to move, -1 for all")
@@ -134,7 +126,7 @@ func (a *app) moveQueue(
 	jids := out.Strings(found.Items, func(job inspect.Row) string { return job.JID })
 	return selection.Change{
 		Verb: "move", Done: "moved", Rest: " to " + to, Confirmed: true,
-		Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
+		Do: func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
 			return jobs.Move(ctx, to)
 		},
 	}.Of(ctx, a.Console, client, jids)
@@ -161,11 +153,9 @@ func (a *app) queueWaitCommand() *cobra.Command {
 			"time limit. In a name, * stands for any text.",
 		Example: "  qless queue wait mail --timeout 10m\n" +
 			"  qless queue wait '*' -s running",
-		Args: cobra.MinimumNArgs(1),
 		RunE: a.RunWaiting(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.waitForQueues(ctx, client, args, states, poll)
 		}),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
 	}
 	command.Flags().StringSliceVarP(&states, "state", "s", selection.QueueStates,
 		out.Alternatives(selection.QueueStates))

@@ -39,7 +39,6 @@ func (a *app) queueListCommand() *cobra.Command {
 		Short: "List the queues and the numbers of their jobs",
 		Example: "  qless queue ls\n  qless queue ls --json | jq '.[] | select(.paused)'\n" +
 			"  qless queue ls --namespace '{mail-*}:ql:'",
-		Args: cobra.NoArgs,
 		RunE: a.RunEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.listQueues(ctx, client, &part)
 		}, func(ctx context.Context, clients []*qless.Client) error {
@@ -126,13 +125,9 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *out.Range
 	}
 	damaged := damageOf(ctx, client, shown)
 	err = a.Print(shown, func() *out.Table {
-		t := &out.Table{
-			Header: []string{
-				"QUEUE", "WAITING", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "RECURRING",
-				"OLDEST", "STATE",
-			},
-			Empty: "no queues",
-		}
+		t := out.NewTable(
+			"QUEUE  WAITING  RUNNING  STALLED  SCHEDULED  DEPENDS  RECURRING  OLDEST  STATE",
+			"no queues")
 		if len(queues) == 0 {
 			t.Empty = noQueues(ctx, client)
 		}
@@ -155,9 +150,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 		Short: "Show the counts, the latency and the settings of queues",
 		Example: "  qless queue show mail\n" +
 			"  qless queue show mail --json | jq .latency.oldest",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.Run(a.showQueues),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+		RunE: a.Run(a.showQueues),
 	})
 }
 
@@ -259,7 +252,6 @@ func (a *app) queuePeekCommand() *cobra.Command {
 		Use:     "peek QUEUE",
 		Short:   "Print the next jobs of a queue, without taking them",
 		Example: "  qless queue peek mail\n  qless queue peek mail --limit 1 --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			jobs, err := client.Queue(args[0]).Peek(ctx, limit)
 			if err != nil {
@@ -267,7 +259,6 @@ func (a *app) queuePeekCommand() *cobra.Command {
 			}
 			return a.PrintFullJobs(jobs)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.QueuesKnown),
 	}
 	command.Flags().IntVar(&limit, "limit", 10, "maximum number to print")
 	return command
@@ -297,10 +288,8 @@ func (a *app) listSums(ctx context.Context, clients []*qless.Client, f *out.Rang
 	queues := sums.Sorted()
 	shown := out.Part(queues, f)
 	err := a.Print(shown, func() *out.Table {
-		t := &out.Table{Header: []string{
-			"QUEUE", "NAMESPACES", "WAITING", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS",
-			"RECURRING", "OLDEST", "STATE", "OLDEST IN",
-		}, Empty: "no queues"}
+		t := out.NewTable("QUEUE  NAMESPACES  WAITING  RUNNING  STALLED  SCHEDULED  DEPENDS  "+
+			"RECURRING  OLDEST  STATE  OLDEST IN", "no queues")
 		for _, q := range shown {
 			t.Add(q.Name, q.Namespaces, q.Waiting, q.Running, out.Alarming(q.Stalled), q.Scheduled,
 				q.Depends, q.Recurring, out.Elapsed(time.Duration(q.Oldest)), q.State(), out.Dash(q.OldestIn))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
@@ -25,7 +24,6 @@ func (a *app) queueStatsCommand() *cobra.Command {
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.queueStats(ctx, client, args, day)
 		}),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
 	}
 	command.Flags().StringVar(&day, "day", "", "a day in UTC, as in 2026-11-21 (default today)")
 	return command
@@ -63,13 +61,9 @@ func (a *app) queueStats(
 }
 
 func statsTable(all []queueStats) *out.Table {
-	t := &out.Table{
-		Header: []string{
-			"QUEUE", "POPPED", "WAITED", "COMPLETED", "RAN", "FAILURES", "STILL FAILED",
-			"LOST LOCKS", "EXPIRED",
-		},
-		Empty: "no queues",
-	}
+	t := out.NewTable(
+		"QUEUE  POPPED  WAITED  COMPLETED  RAN  FAILURES  STILL FAILED  LOST LOCKS  EXPIRED",
+		"no queues")
 	for _, s := range all {
 		t.Add(s.Queue, s.Wait.Count, out.Elapsed(s.Wait.Mean), s.Run.Count, out.Elapsed(s.Run.Mean),
 			s.Failures, out.Alarming(s.Failed), s.Retries, s.Expired)
@@ -88,14 +82,12 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 			"each hour of 30 days. Minutes that are not known are left out.",
 		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json\n" +
 			"  qless queue history mail --since 03:00 --until 04:00",
-		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if times != (selection.TimeFlags{}) {
 				return a.queueFigures(ctx, client, args[0], times)
 			}
 			return a.queueHistory(ctx, client, args[0], days)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.QueuesKnown),
 	}
 	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
 	times.Add(command, "figures")
@@ -120,10 +112,8 @@ func (a *app) queueFigures(
 		a.Say("%s of %s are known", units.Duration(history.Known), units.Duration(history.Period))
 	}
 	return a.Print(history, func() *out.Table {
-		t := &out.Table{
-			Header: []string{"TIME", "WAITING", "OLDEST", "RUNNING", "WORKERS", "FAILED"},
-			Empty:  "nothing is known of this time",
-		}
+		t := out.NewTable(
+			"TIME  WAITING  OLDEST  RUNNING  WORKERS  FAILED", "nothing is known of this time")
 		for _, p := range history.Points {
 			if p.Known > 0 {
 				t.Add(p.Time.UTC().Format("2006-01-02 15:04"), p.Waiting, out.Elapsed(p.Oldest), p.Running,

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
@@ -21,9 +20,8 @@ func (a *app) sweepCommand() *cobra.Command {
 			"delete failed jobs that the settings do not keep, and notify jobs with --on-failure of\n" +
 			"failures that they were not notified of. In named queues, also move jobs that have fallen\n" +
 			"due or whose locks have expired; in a name, * stands for any text.",
-		Example:           "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
-		RunE:              a.Run(a.sweep),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+		Example: "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
+		RunE:    a.Run(a.sweep),
 	}
 }
 

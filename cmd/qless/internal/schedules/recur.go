@@ -41,7 +41,6 @@ func (a *app) recurListCommand() *cobra.Command {
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.listRecurring(ctx, client, args, flags.Limit)
 		}),
-		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
 	}
 	flags.AddToWhole(command)
 	return command
@@ -77,9 +76,7 @@ func (a *app) recurShowCommand() *cobra.Command {
 		Short: "Show recurring jobs",
 		Example: "  qless recur show monthly-report\n" +
 			"  qless recur show monthly-report --json",
-		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.Run(a.showRecurring),
-		ValidArgsFunction: a.CompleteNames(place.RecurringJIDs),
+		RunE: a.Run(a.showRecurring),
 	}
 }
 
@@ -160,11 +157,9 @@ func (a *app) recurPutCommand() *cobra.Command {
 			"standard input. If a recurring job with the --jid exists, it is changed.",
 		Example: "  qless recur put reports Hourly --every 1h --jid hourly-report\n" +
 			"  qless recur put mail Digest '{\"to\": \"all\"}' --every 24h --offset 6h",
-		Args: cobra.RangeArgs(2, 3),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.putRecurring(ctx, client, &flags, args)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.QueuesKnown, place.KlassesKnown),
 	}
 	flags.add(command)
 	command.Flags().StringVar(&flags.jid, "jid", "", "its id (default: a new random one)")
@@ -204,11 +199,9 @@ func (a *app) recurSetCommand() *cobra.Command {
 		Short: "Change a recurring job; jobs that it has put stay as they are",
 		Example: "  qless recur set hourly-report --every 30m\n" +
 			"  qless recur set hourly-report --data '{\"full\": true}' --tag eu --untag us",
-		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.setRecurring(ctx, client, &flags, args[0])
 		}),
-		ValidArgsFunction: a.CompleteEach(place.RecurringJIDs),
 	}
 	flags.add(command)
 	command.Flags().StringVar(&flags.klass, "klass", "", "the klass of its jobs")
@@ -289,12 +282,10 @@ func withoutTags(tags, others []string) []string {
 
 func (a *app) recurRunCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "run JID",
-		Short:             "Put a job of a recurring job now",
-		Example:           "  qless recur run hourly-report",
-		Args:              cobra.ExactArgs(1),
-		RunE:              a.Run(a.runRecurring),
-		ValidArgsFunction: a.CompleteEach(place.RecurringJIDs),
+		Use:     "run JID",
+		Short:   "Put a job of a recurring job now",
+		Example: "  qless recur run hourly-report",
+		RunE:    a.Run(a.runRecurring),
 	}
 }
 
@@ -320,7 +311,6 @@ func (a *app) recurCancelCommand() *cobra.Command {
 		Short: "Delete recurring jobs; jobs that they have put are kept",
 		Example: "  qless recur cancel hourly-report\n" +
 			"  qless recur ls reports --jids | qless recur cancel - --yes",
-		Args: cobra.MinimumNArgs(1),
 		RunE: a.Run(selection.Each(a.Console, "cancel", "canceled", "recurring job", true,
 			func(ctx context.Context, client *qless.Client, jid string) error {
 				job, err := client.RecurringJob(ctx, jid)
@@ -329,6 +319,5 @@ func (a *app) recurCancelCommand() *cobra.Command {
 				}
 				return job.Cancel(ctx)
 			})),
-		ValidArgsFunction: a.CompleteNames(place.RecurringJIDs),
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
@@ -27,7 +26,6 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		Short: "List the schedules that workers have registered",
 		Example: "  qless schedule ls\n" +
 			"  qless schedule ls --json | jq '.items[] | select(.followers == [])'",
-		Args: cobra.NoArgs,
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := inspect.New(client).Schedules(ctx, flags.Get())
 			if err != nil {
@@ -43,12 +41,8 @@ func (a *app) scheduleListCommand() *cobra.Command {
 }
 
 func schedulesTable(schedules []inspect.ScheduleInfo) *out.Table {
-	t := &out.Table{
-		Header: []string{
-			"ID", "SPEC", "KLASS", "QUEUE", "LAST", "NEXT", "OVERDUE", "MISSED", "WORKERS",
-		},
-		Empty: "no schedules",
-	}
+	t := out.NewTable(
+		"ID  SPEC  KLASS  QUEUE  LAST  NEXT  OVERDUE  MISSED  WORKERS", "no schedules")
 	for _, s := range schedules {
 		t.Add(s.ID, specOf(s), s.Klass, s.Queue, out.Since(s.Last), out.Since(s.Next),
 			out.Alarming(s.Overdue), s.Missed, followers(len(s.Followers)))
@@ -76,9 +70,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 		Short: "Show a schedule, and the workers that follow it",
 		Example: "  qless schedule show nightly\n" +
 			"  qless schedule show nightly --json | jq .next",
-		Args:              cobra.ExactArgs(1),
-		RunE:              a.Run(a.showSchedule),
-		ValidArgsFunction: a.CompleteEach(place.SchedulesKnown),
+		RunE: a.Run(a.showSchedule),
 	}
 }
 
@@ -123,7 +115,6 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 		Use:     "run ID",
 		Short:   "Put a job of a schedule now",
 		Example: "  qless schedule run nightly",
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			s, err := inspect.New(client).Schedule(ctx, args[0])
 			if err != nil {
@@ -138,7 +129,6 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 			}
 			return a.PrintJID(jid)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.SchedulesKnown),
 	}
 }
 
@@ -147,11 +137,9 @@ func (a *app) scheduleForgetCommand() *cobra.Command {
 		Use:     "forget ID...",
 		Short:   "Remove schedules that no worker follows",
 		Example: "  qless schedule forget nightly",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(selection.Each(a.Console, "forget", "forgot", "schedule", true,
 			func(ctx context.Context, client *qless.Client, id string) error {
 				return inspect.New(client).ForgetSchedule(ctx, id)
 			})),
-		ValidArgsFunction: a.CompleteNames(place.SchedulesKnown),
 	}
 }

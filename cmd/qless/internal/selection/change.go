@@ -22,7 +22,7 @@ type Change struct {
 	Confirmed bool // it needs confirmation
 	Many      bool // it needs confirmation for several jobs
 
-	Do func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error)
+	Do func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error)
 }
 
 // PageSize is the number of jobs that a dry run reads in a step.
@@ -96,18 +96,18 @@ func (c Change) Repair(
 	bar := to.NewProgress("job", total)
 	defer bar.End()
 	to.Watch.Restart()
-	return c.Do(ctx, jobs.OnStep(func(soFar inspect.Repair) error {
+	return c.Do(jobs.OnStep(func(soFar inspect.Repair) error {
 		to.Watch.Restart()
 		bar.Reach(soFar.Changed + soFar.Unchanged)
 		return nil
-	}))
+	}), ctx)
 }
 
 // OfEach returns the function of a change, given one that changes a single job.
 func OfEach(
 	do func(ctx context.Context, job *qless.Job) error,
-) func(context.Context, inspect.Selection) (inspect.Repair, error) {
-	return func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
+) func(inspect.Selection, context.Context) (inspect.Repair, error) {
+	return func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
 		return jobs.Apply(ctx, do)
 	}
 }

@@ -74,7 +74,6 @@ func (a *app) exporterCommand() *cobra.Command {
 			"qless serve. If --namespace is a pattern, the metrics have a label for the namespace.",
 		Example: "  qless exporter --listen :9464 --redis redis://localhost:6379\n" +
 			"  qless exporter --namespace '{mail-*}:ql:'",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.serve(command.Context(), &o)
 		},
@@ -155,7 +154,6 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost on exit, unless\n" +
 			"a Redis server is named.",
 		Example: "  qless serve workq --listen 127.0.0.1:9922 --redis redis://localhost:6379",
-		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.Where()
 			if err == nil {
@@ -194,7 +192,6 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 			"unless a Redis server is named here or in the configuration file.",
 		Example: "  qless serve lmstfy --listen 127.0.0.1:7777 --redis redis://localhost:6379\n" +
 			"  qless serve lmstfy -c config.toml",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.Where()
 			if err == nil {

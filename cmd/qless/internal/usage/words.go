@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -106,8 +107,7 @@ func runnable(command *cobra.Command) (all []*cobra.Command) {
 
 // BadArguments names the argument that is missing or too much, which an error of cobra only counts.
 func BadArguments(command *cobra.Command, args []string, err error) error {
-	usage, _, _ := strings.Cut(command.Use, "\n")
-	wanted := strings.Fields(usage)[1:]
+	wanted := Arguments(command)
 	switch text := err.Error(); {
 	case !strings.Contains(text, "arg(s)") && !strings.HasPrefix(text, "unknown command"):
 		return err // it is not of cobra
@@ -267,9 +267,34 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return command
 }
 
+// Arguments returns the words for the arguments of a command, such as QUEUE, [GROUP] or JID...
+func Arguments(command *cobra.Command) []string {
+	usage, _, _ := strings.Cut(command.Use, "\n")
+	return strings.Fields(usage)[1:]
+}
+
+// number returns the check of the number of arguments, which the usage of a command tells.
+func number(command *cobra.Command) cobra.PositionalArgs {
+	words := Arguments(command)
+	least, most := 0, len(words)
+	for _, word := range words {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if strings.Contains(word, "...") {
+			most = math.MaxInt
+		}
+	}
+	return cobra.RangeArgs(least, most)
+}
+
 // Check makes wrong arguments of a command and its subcommands usage errors.
 func Check(command *cobra.Command) {
-	if check := command.Args; check != nil {
+	check := command.Args
+	if check == nil {
+		check = number(command)
+	}
+	if command.Runnable() {
 		command.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil && c.HasSubCommands() {
 				return out.Error(err) // unknown

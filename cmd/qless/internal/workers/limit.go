@@ -12,7 +12,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
@@ -32,14 +31,13 @@ func (a *app) limitListCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List the limits that are defined",
 		Example: "  qless limit ls\n  qless limit ls --json",
-		Args:    cobra.NoArgs,
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := inspect.New(client).Limits(ctx, flags.Get())
 			if err != nil {
 				return err
 			}
 			err = a.Print(page, func() *out.Table {
-				t := &out.Table{Header: []string{"LIMIT", "CONCURRENCY", "RATE"}, Empty: "no limits"}
+				t := out.NewTable("LIMIT  CONCURRENCY  RATE", "no limits")
 				for _, l := range page.Items {
 					t.Add(l.Name, concurrencyOf(l.Config), rateOf(l.Config))
 				}
@@ -73,9 +71,7 @@ func (a *app) limitShowCommand() *cobra.Command {
 		Short: "Show a limit, the jobs that hold its slots, and how many wait",
 		Example: "  qless limit show shopify\n" +
 			"  qless limit show shopify/42 --jids | qless job show -",
-		Args:              cobra.ExactArgs(1),
-		RunE:              a.Run(a.showLimit),
-		ValidArgsFunction: a.CompleteEach(place.LimitsKnown),
+		RunE: a.Run(a.showLimit),
 	}
 }
 
@@ -139,13 +135,11 @@ func (a *app) limitSetCommand() *cobra.Command {
 			"of shopify also applies to shopify/42, unless that has its own.",
 		Example: "  qless limit set shopify --concurrency 4\n" +
 			"  qless limit set shopify --rate 100 --per 1m",
-		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 				return a.setLimit(ctx, client, args[0], config, command.Flags().Changed)
 			})(command, args)
 		},
-		ValidArgsFunction: a.CompleteEach(place.LimitsKnown),
 	}
 	flags := command.Flags()
 	flags.IntVar(&config.Concurrency, "concurrency", 0, "maximum number of jobs that run at once")
@@ -220,12 +214,10 @@ func (a *app) limitUnsetCommand() *cobra.Command {
 		Use:     "unset NAME...",
 		Short:   "Remove the definitions of limits; jobs that wait for them are started",
 		Example: "  qless limit unset shopify --yes",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(selection.Each(a.Console, "unset", "unset", "limit", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return client.Limit(name).Unset(ctx)
 			})),
-		ValidArgsFunction: a.CompleteNames(place.LimitsKnown),
 	}
 }
 
@@ -234,7 +226,6 @@ func (a *app) limitHoldCommand() *cobra.Command {
 		Use:     "hold NAME TIME",
 		Short:   "Start no jobs with a limit for some time; 0 ends the hold",
 		Example: "  qless limit hold shopify 5m\n  qless limit hold shopify 0",
-		Args:    cobra.ExactArgs(2),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			d, err := time.ParseDuration(usage.Duration(args[1]))
 			if err != nil {
@@ -242,7 +233,6 @@ func (a *app) limitHoldCommand() *cobra.Command {
 			}
 			return a.holdLimit(ctx, client, args[0], d)
 		}),
-		ValidArgsFunction: a.CompleteEach(place.LimitsKnown),
 	}
 }
 

@@ -35,7 +35,6 @@ func (a *app) workerListCommand() *cobra.Command {
 		Short: "List the workers seen recently, the latest first",
 		Example: "  qless worker ls\n" +
 			"  qless worker ls --json | jq '.[] | select(.stalled > 0).name'",
-		Args: cobra.NoArgs,
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			workers, err := inspect.New(client).Workers(ctx)
 			if err != nil {
@@ -52,10 +51,7 @@ func (a *app) workerListCommand() *cobra.Command {
 }
 
 func workersTable(workers []inspect.WorkerStatus) *out.Table {
-	t := &out.Table{
-		Header: []string{"WORKER", "STATE", "JOBS", "SLOTS", "STALLED", "SEEN", "QUEUES"},
-		Empty:  "no workers",
-	}
+	t := out.NewTable("WORKER  STATE  JOBS  SLOTS  STALLED  SEEN  QUEUES", "no workers")
 	for _, w := range workers {
 		slots, seen, queues := "-", "-", "-"
 		if i := cmp.Or(w.Info, w.Gone); i != nil {
@@ -86,9 +82,7 @@ func (a *app) workerShowCommand() *cobra.Command {
 		Short: "Show a worker, and the jobs that it holds",
 		Example: "  qless worker show host-17-ab12cd\n" +
 			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
-		Args:              cobra.ExactArgs(1),
-		RunE:              a.Run(a.showWorker),
-		ValidArgsFunction: a.CompleteEach(place.WorkersKnown),
+		RunE: a.Run(a.showWorker),
 	}
 }
 
@@ -148,7 +142,7 @@ func (a *app) printWorker(d workerDetails) error {
 		return err
 	}
 	fmt.Fprintln(a.Out)
-	t = &out.Table{Header: []string{"JID", "KLASS", "QUEUE", "STATE", "LOCK ENDS", "PROGRESS"}}
+	t = out.NewTable("JID  KLASS  QUEUE  STATE  LOCK ENDS  PROGRESS", "")
 	for _, job := range d.Holds {
 		progress := "-"
 		if job.Progress != nil {
@@ -165,11 +159,9 @@ func (a *app) workerForgetCommand() *cobra.Command {
 		Use:     "forget WORKER...",
 		Short:   "Remove workers from the list; they keep their locks, and come back if they run",
 		Example: "  qless worker forget host-17-ab12cd --yes",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(selection.Each(a.Console, "forget", "forgot", "worker", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return inspect.New(client).ForgetWorkers(ctx, name)
 			})),
-		ValidArgsFunction: a.CompleteNames(place.WorkersKnown),
 	}
 }
