@@ -2,6 +2,7 @@ package lmstfy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -161,12 +162,8 @@ func (r *request) info() {
 		return
 	}
 	all, err := info(r.Context(), p.now.client)
-	if err != nil {
-		r.internal("list queues", err)
-		return
-	}
-	text, err := json.MarshalIndent(all, "", "    ")
-	if err != nil {
+	text, failed := json.MarshalIndent(all, "", "    ")
+	if err := cmp.Or(err, failed); err != nil {
 		r.internal("list queues", err)
 		return
 	}
@@ -183,13 +180,11 @@ func (r *request) showMetrics() {
 }
 
 func (r *request) listLimits() {
+	var err error
 	if force, _ := strconv.ParseBool(r.values.Get("force_update")); force {
-		if err := r.server.limiters.read(r.Context()); err != nil {
-			r.internal("read limits", err)
-			return
-		}
+		err = r.server.limiters.read(r.Context())
 	}
-	r.reply(http.StatusOK, r.server.limiters.list())
+	r.answer("read limits", err, r.server.limiters.list())
 }
 
 func (r *request) showAccessLog() {
@@ -300,11 +295,7 @@ func (r *request) removeToken(parts []string) {
 	if err == nil {
 		err = r.server.limiters.remove(r.Context(), limiterName(pool, parts[0], token))
 	}
-	if err != nil {
-		r.internal("delete a token", err)
-		return
-	}
-	r.noContent()
+	r.answer("delete a token", err, nil)
 }
 
 func (r *request) showLimit(parts []string) {
@@ -381,11 +372,8 @@ func jsonProblem(err error) map[string]any {
 
 func (r *request) removeLimit(parts []string) {
 	pool, token := splitToken(parts[1])
-	if err := r.server.limiters.remove(r.Context(), limiterName(pool, parts[0], token)); err != nil {
-		r.internal("delete a limit", err)
-		return
-	}
-	r.reply(http.StatusOK, map[string]any{"msg": "success"})
+	err := r.server.limiters.remove(r.Context(), limiterName(pool, parts[0], token))
+	r.answer("delete a limit", err, map[string]any{"msg": "success"})
 }
 
 // profile answers with a profile of the program: one of those of runtime/pprof, "profile" for the

@@ -22,14 +22,10 @@ func (r *request) get() {
 // remove answers DELETE /api/:namespace/:queue/job/:job_id.
 func (r *request) remove() {
 	job, err := r.pool.remove(r.Context(), r.queueName(r.queue), r.job)
-	if err != nil {
-		r.internal("delete a job", err)
-		return
-	}
-	if job != nil {
+	if err == nil && job != nil {
 		r.server.metrics.removed(r, elapsed(job, time.Now()))
 	}
-	r.noContent()
+	r.answer("delete a job", err, nil)
 }
 
 // peek answers GET /api/:namespace/:queue/peek.
@@ -50,32 +46,20 @@ func (r *request) peek() {
 // size answers GET /api/:namespace/:queue/size.
 func (r *request) size() {
 	size, err := r.pool.size(r.Context(), r.queueName(r.queue))
-	if err != nil {
-		r.internal("count jobs", err)
-		return
-	}
-	r.reply(http.StatusOK, map[string]any{
+	r.answer("count jobs", err, map[string]any{
 		"namespace": r.namespace, "queue": r.queue, "size": size,
 	})
 }
 
 // destroy answers DELETE /api/:namespace/:queue.
 func (r *request) destroy() {
-	if err := r.pool.destroy(r.Context(), r.queueName(r.queue)); err != nil {
-		r.internal("destroy a queue", err)
-		return
-	}
-	r.noContent()
+	r.answer("destroy a queue", r.pool.destroy(r.Context(), r.queueName(r.queue)), nil)
 }
 
 // dead answers GET /api/:namespace/:queue/deadletter.
 func (r *request) dead() {
 	size, head, err := r.pool.dead(r.Context(), r.queueName(r.queue))
-	if err != nil {
-		r.internal("peek at the dead letter", err)
-		return
-	}
-	r.reply(http.StatusOK, map[string]any{
+	r.answer("peek at the dead letter", err, map[string]any{
 		"namespace": r.namespace, "queue": r.queue, "deadletter_size": size, "deadletter_head": head,
 	})
 }
@@ -83,11 +67,7 @@ func (r *request) dead() {
 // deadSize answers GET /api/:namespace/:queue/deadletter/size.
 func (r *request) deadSize() {
 	size, _, err := r.pool.dead(r.Context(), r.queueName(r.queue))
-	if err != nil {
-		r.internal("count dead jobs", err)
-		return
-	}
-	r.reply(http.StatusOK, map[string]any{
+	r.answer("count dead jobs", err, map[string]any{
 		"namespace": r.namespace, "queue": r.queue, "size": size,
 	})
 }
@@ -109,12 +89,10 @@ func (r *request) respawn() {
 	}
 	life := seconds(uint64(min(ttl, maxTTL)))
 	count, err := r.pool.respawn(r.Context(), r.queueName(r.queue), limit, life)
-	if err != nil {
-		r.internal("respawn dead jobs", err)
-		return
+	if err == nil {
+		r.server.metrics.respawned.add(float64(count), r.poolName)
 	}
-	r.server.metrics.respawned.add(float64(count), r.poolName)
-	r.reply(http.StatusOK, map[string]any{"msg": "respawned", "count": count})
+	r.answer("respawn dead jobs", err, map[string]any{"msg": "respawned", "count": count})
 }
 
 // bury answers DELETE /api/:namespace/:queue/deadletter.
@@ -124,11 +102,8 @@ func (r *request) bury() {
 		r.fail(http.StatusBadRequest, "invalid limit")
 		return
 	}
-	if _, err := r.pool.bury(r.Context(), r.queueName(r.queue), limit); err != nil {
-		r.internal("delete dead jobs", err)
-		return
-	}
-	r.noContent()
+	_, err := r.pool.bury(r.Context(), r.queueName(r.queue), limit)
+	r.answer("delete dead jobs", err, nil)
 }
 
 // removed counts a deleted job.

@@ -4,29 +4,42 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/qless/qless-go"
 )
 
 // publish answers PUT /api/:namespace/:queue.
 func (r *request) publish() {
-	p, problem := r.server.defaults.parsePublication(r.values)
-	if problem != "" {
-		r.fail(http.StatusBadRequest, problem)
-		return
-	}
-	body, tooLarge, err := r.readBody(maxJobSize)
-	switch {
-	case err != nil:
-		r.fail(http.StatusBadRequest, "failed to read body")
-		return
-	case tooLarge:
-		r.fail(http.StatusRequestEntityTooLarge, "body too large")
+	p, body, ok := r.publication(maxJobSize, "body too large")
+	if !ok {
 		return
 	}
 	if ids := r.put(p, [][]byte{body}); ids != nil {
 		r.reply(http.StatusCreated, publishedJob{ids[0], "published"})
 	}
+}
+
+// publication reads the parameters and the body of a request to publish. If one is invalid,
+// publication answers the request.
+func (r *request) publication(most int64, large string) (p publication, body []byte, ok bool) {
+	p, problem := r.server.defaults.parsePublication(r.values)
+	if problem != "" {
+		r.fail(http.StatusBadRequest, problem)
+		return p, nil, false
+	}
+	body, tooLarge, err := r.readBody(most)
+	switch {
+	case err != nil:
+		r.fail(http.StatusBadRequest, "failed to read body")
+	case tooLarge:
+		r.fail(http.StatusRequestEntityTooLarge, large)
+	}
+	return p, body, err == nil && !tooLarge
 }
 
 // A publishedJob is the answer to a publish.
@@ -46,18 +59,8 @@ func (r *request) republish() {
 
 // publishBulk answers PUT /api/:namespace/:queue/bulk.
 func (r *request) publishBulk() {
-	p, problem := r.server.defaults.parsePublication(r.values)
-	if problem != "" {
-		r.fail(http.StatusBadRequest, problem)
-		return
-	}
-	body, tooLarge, err := r.readBody(r.server.config.MaxBulkSize)
-	switch {
-	case err != nil:
-		r.fail(http.StatusBadRequest, "failed to read body")
-		return
-	case tooLarge:
-		r.fail(http.StatusRequestEntityTooLarge, "job too large")
+	p, body, ok := r.publication(r.server.config.MaxBulkSize, "job too large")
+	if !ok {
 		return
 	}
 	bodies, status, problem := parseBulk(body)
@@ -153,5 +156,41 @@ func (m *metrics) published(r *request, jobs int, delayed bool) {
 		m.timerAdd.add(n, r.poolName)
 	} else {
 		m.directPush.add(n, r.poolName)
+	}
+}
+
+// carried returns the attributes of a new job together with the request headers that it carries, in
+// lower case. Headers that do not fit are left out.
+func (r *request) carried(attributes map[string]string) map[string]string {
+	all := maps.Clone(attributes)
+	if all == nil {
+		all = map[string]string{}
+	}
+	size := 0
+	for key, value := range all {
+		size += len(key) + len(value)
+	}
+	for _, name := range r.server.config.Carried {
+		key, value := strings.ToLower(name), strings.Join(r.Header.Values(name), ",")
+		_, given := all[key]
+		fits := size+len(key)+len(value) <= maxHeaders
+		if value == "" || given || !fits || !utf8.ValidString(value) {
+			continue
+		}
+		all[key] = value
+		size += len(key) + len(value)
+	}
+	return all
+}
+
+// maxHeaders is the maximum size of a job's headers, in bytes.
+const maxHeaders = 8 << 10
+
+// giveBack adds the headers that a job carries to the answer to a consumer.
+func (r *request) giveBack(header http.Header, job *qless.Job) {
+	for _, name := range r.server.config.Carried {
+		if value := job.Headers[strings.ToLower(name)]; value != "" {
+			header.Set(name, value)
+		}
 	}
 }

@@ -106,6 +106,18 @@ func (r *request) internal(doing string, err error) {
 	r.fail(http.StatusInternalServerError, "internal error")
 }
 
+// answer answers with JSON, or without a body if there is none, or with the error of what was done.
+func (r *request) answer(doing string, err error, v any) {
+	switch {
+	case err != nil:
+		r.internal(doing, err)
+	case v == nil:
+		r.send(http.StatusNoContent, "", nil)
+	default:
+		r.reply(http.StatusOK, v)
+	}
+}
+
 // send sends an answer.
 func (r *request) send(status int, contentType string, body []byte) {
 	r.status = status
@@ -127,9 +139,6 @@ func (r *request) send(status int, contentType string, body []byte) {
 		r.failed = controller.Flush()
 	}
 }
-
-// noContent answers without a body.
-func (r *request) noContent() { r.send(http.StatusNoContent, "", nil) }
 
 // log logs a request, if access logging is on.
 func (s *Server) log(r *request, began time.Time) {

@@ -2,6 +2,10 @@ package lmstfy
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,3 +99,191 @@ func (t *tokens) remove(ctx context.Context, pool, namespace, token string) erro
 func (t *tokens) list(ctx context.Context, pool, namespace string) (map[string]string, error) {
 	return t.rdb.HGetAll(ctx, t.key(pool, namespace)).Result()
 }
+
+// A Limiter limits the numbers of consume and publish requests that a token may make in an interval
+// of seconds. 0 means no limit.
+type Limiter struct {
+	Read     int64 `json:"read"`
+	Write    int64 `json:"write"`
+	Interval int64 `json:"interval"`
+}
+
+func (l *Limiter) check() error {
+	switch {
+	case l.Interval <= 0:
+		return errors.New("limiter interval should be > 0")
+	case l.Read <= 0 && l.Write <= 0:
+		return errors.New("the read and write of limiter can't be <= 0 at the same time")
+	}
+	return nil
+}
+
+// most returns the number of requests of a kind that are allowed, or 0 if there is no limit.
+func (l *Limiter) most(action string) int64 {
+	switch {
+	case l == nil:
+		return 0
+	case action == consume:
+		return max(0, l.Read)
+	}
+	return max(0, l.Write)
+}
+
+// limiters are the limits of tokens. All are kept in one hash, which is read again every
+// limitersInterval. Each counter has a key of its own.
+type limiters struct {
+	rdb    redis.UniversalClient
+	prefix string
+
+	mu      sync.Mutex
+	byName  map[string]Limiter // "pool/namespace/token"
+	changes int                // counts what set and remove did
+}
+
+const limitersInterval = 10 * time.Second
+
+func newLimiters(rdb redis.UniversalClient, prefix string) *limiters {
+	return &limiters{rdb: rdb, prefix: prefix, byName: map[string]Limiter{}}
+}
+
+func (l *limiters) key() string { return l.prefix + "__throttler_keys__" }
+
+func (l *limiters) counter(name, action string) string {
+	if action == consume {
+		return l.prefix + "l/" + name + "/r"
+	}
+	return l.prefix + "l/" + name + "/w"
+}
+
+func limiterName(pool, namespace, token string) string {
+	return pool + "/" + namespace + "/" + token
+}
+
+// run reads the limits periodically until the context ends.
+func (l *limiters) run(ctx context.Context) {
+	ticker := time.NewTicker(limitersInterval)
+	defer ticker.Stop()
+	for {
+		_ = l.read(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// read reads all limits. If one changes meanwhile, the answer may be older than the change, and is
+// dropped.
+func (l *limiters) read(ctx context.Context) error {
+	l.mu.Lock()
+	before := l.changes
+	l.mu.Unlock()
+	stored, err := l.rdb.HGetAll(ctx, l.key()).Result()
+	if err != nil {
+		return err
+	}
+	byName := map[string]Limiter{}
+	for name, text := range stored {
+		var limiter Limiter
+		if json.Unmarshal([]byte(text), &limiter) == nil {
+			byName[name] = limiter
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changes == before {
+		l.byName = byName
+	}
+	return nil
+}
+
+// get returns the limit of a token, or nil.
+func (l *limiters) get(pool, namespace, token string) *Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limiter, found := l.byName[limiterName(pool, namespace, token)]; found {
+		return &limiter
+	}
+	return nil
+}
+
+// set stores the limit of a token. If the limit must be new, set reports whether there was none.
+func (l *limiters) set(
+	ctx context.Context, name string, limiter Limiter, isNew bool,
+) (bool, error) {
+	text, err := json.Marshal(limiter)
+	if err != nil {
+		return false, err
+	}
+	if isNew {
+		stored, err := setNew(ctx, l.rdb, l.key(), name, text)
+		if err != nil || !stored {
+			return false, err
+		}
+	} else if err := l.rdb.HSet(ctx, l.key(), name, text).Err(); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byName[name] = limiter
+	l.changes++
+	return true, nil
+}
+
+func (l *limiters) remove(ctx context.Context, name string) error {
+	if err := l.rdb.HDel(ctx, l.key(), name).Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byName, name)
+	l.changes++
+	return nil
+}
+
+// A TokenLimiter is a list entry: a token with its limit.
+type TokenLimiter struct {
+	Namespace string  `json:"namespace"`
+	Token     string  `json:"token"`
+	Limiter   Limiter `json:"limiter"`
+}
+
+// list returns all limits, sorted by their tokens.
+func (l *limiters) list() []TokenLimiter {
+	l.mu.Lock()
+	byName := maps.Clone(l.byName)
+	l.mu.Unlock()
+	all := []TokenLimiter{}
+	for _, name := range sortedKeys(byName) {
+		parts := strings.SplitN(name, "/", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		token := parts[2]
+		if parts[0] != DefaultPool {
+			token = parts[0] + ":" + token
+		}
+		all = append(all, TokenLimiter{parts[1], token, byName[name]})
+	}
+	return all
+}
+
+// Scripts do the counting, so that no counter is left without an expiry.
+var (
+	countUp = redis.NewScript(`local n = redis.call('incr', KEYS[1])
+if n == 1 then redis.call('expire', KEYS[1], ARGV[1]) end
+return n`)
+	countDown = redis.NewScript(`if redis.call('exists', KEYS[1]) == 1 then
+  return redis.call('decr', KEYS[1])
+end`)
+)
+
+// refundTimeout limits how long taking back the count of a request may take.
+const refundTimeout = 5 * time.Second
+
+// The actions that a limit counts.
+const (
+	produce = "produce"
+	consume = "consume"
+)

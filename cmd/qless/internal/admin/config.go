@@ -1,3 +1,4 @@
+// Package admin has the commands for settings, dumps, the script and measurements.
 package admin
 
 import (
@@ -18,6 +19,9 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -30,31 +34,25 @@ func Commands(p *place.Place) []*cobra.Command {
 func (a *app) configCommand() *cobra.Command {
 	return usage.Group("config", "Show and change settings",
 		&cobra.Command{
-			Use:     "ls",
-			Short:   "List the settings that are set or have defaults",
-			Example: "  qless config ls\n  qless config ls --json",
-			RunE:    a.Run(a.listConfig),
+			Use:   "ls",
+			Short: "List the settings that are set or have defaults",
+			RunE:  a.Run(a.listConfig),
 		},
 		&cobra.Command{
-			Use:     "get NAME",
-			Short:   "Print a setting, or its default",
-			Example: "  qless config get heartbeat",
-			RunE:    a.Run(a.getConfig),
+			Use:   "get NAME",
+			Short: "Print a setting, or its default",
+			RunE:  a.Run(a.getConfig),
 		},
 		a.configSetCommand(),
 		&cobra.Command{
-			Use:     "unset NAME...",
-			Short:   "Reset settings to their defaults",
-			Example: "  qless config unset heartbeat --yes",
-			RunE:    a.Run(a.unsetConfig),
+			Use:   "unset NAME...",
+			Short: "Reset settings to their defaults",
+			RunE:  a.Run(a.unsetConfig),
 		},
 		&cobra.Command{
 			Use:   "dump",
 			Short: "Print the settings, the paused queues and the definitions of limits as JSON",
-			Long: "Print the settings, the paused queues and the definitions of limits as JSON, for\n" +
-				"qless config load. A paused queue that never had a job is not in it.",
-			Example: "  qless config dump > qless.json",
-			RunE:    a.Run(a.dumpConfig),
+			RunE:  a.Run(a.dumpConfig),
 		},
 		a.configLoadCommand(),
 	)
@@ -65,9 +63,6 @@ func (a *app) configSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME VALUE",
 		Short: "Change a setting",
-		Long: "Change a setting. Times are in seconds, or like 90s and 2h. A queue has settings of\n" +
-			"its own: NAME-heartbeat, NAME-max-concurrency and NAME-max-rate.",
-		Example: "  qless config set heartbeat 2m --yes\n  qless config set mail-max-concurrency 5",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.setConfig(ctx, client, args[0], args[1], raw)
 		}),
@@ -81,12 +76,6 @@ func (a *app) configLoadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Restore settings, paused queues and limits from the output of qless config dump",
-		Long: "Restore settings, paused queues and limits from the output of qless config dump, and\n" +
-			"print the changes. Anything that is not in the file stays, except with --clear:\n" +
-			"then other settings are unset, other queues resumed and other limits removed. A part that\n" +
-			"is missing from the file altogether (settings, paused or limits) is left alone.",
-		Example: "  qless config load qless.json --dry-run\n" +
-			"  qless config dump --context staging | qless config load - --context production --yes",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.loadConfig(ctx, client, args[0], exact, raw)
 		}),

@@ -20,12 +20,7 @@ func (a *app) dumpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dump",
 		Short: "Print the whole contents of a namespace, for qless restore",
-		Long: "Print the whole contents of a namespace, for qless restore: jobs in all states with\n" +
-			"all their data, settings, limits, schedules and statistics. A key that changes meanwhile\n" +
-			"may be dumped as it was before or after, so stop workers and programs that put first.",
-		Example: "  qless dump > ql.dump\n" +
-			"  qless dump --context old | qless restore - --context new",
-		RunE: a.Run(a.dumpAll),
+		RunE:  a.Run(a.dumpAll),
 	}
 }
 
@@ -33,10 +28,6 @@ func (a *app) restoreCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore the output of qless dump into an empty namespace",
-		Long: "Restore the output of qless dump into an empty namespace. If it is interrupted,\n" +
-			"run it again. It overwrites nothing, and refuses a namespace that has other keys, or keys\n" +
-			"with other values. With --dry-run, it compares a dump with a namespace.",
-		Example: "  qless restore ql.dump --dry-run\n  qless restore ql.dump --namespace staging:ql:",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.restoreAll(ctx, client, args[0])
 		}),

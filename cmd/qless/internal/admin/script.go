@@ -19,12 +19,6 @@ func (a *app) scriptCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "script",
 		Short: "Print the script for clients in other languages",
-		Long: "Print the script that clients in other languages load in place of their own qless.lua,\n" +
-			"to run on current servers and to share queues with clients in Go. With --load, load it into\n" +
-			"the server instead, and print its SHA-1. With --classic, it has only the commands that\n" +
-			"these clients use, which makes it smaller.",
-		Example: "  qless script > qless.lua\n  qless script --load\n" +
-			"  qless script --classic > qless.lua",
 		RunE: func(command *cobra.Command, args []string) error {
 			text := qless.DropInScript()
 			if classic {
@@ -91,9 +85,8 @@ func versionOf(build *debug.BuildInfo) version {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program, and the oldest Redis that it supports",
-		Example: "  qless version\n  qless version --json",
+		Use:   "version",
+		Short: "Print the version of this program, and the oldest Redis that it supports",
 		RunE: func(*cobra.Command, []string) error {
 			build, _ := debug.ReadBuildInfo()
 			v := versionOf(build)

@@ -6,10 +6,12 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/qless/qless-go/cmd/qless/internal/admin"
@@ -66,8 +68,28 @@ func commands(p *place.Place) *cobra.Command {
 		return out.Error(usage.BadFlag(c, err))
 	})
 	p.AddFlags(root)
+	explain(root)
 	p.CompleteArguments(root)
 	usage.Check(root)
 	usage.TakeSeconds(root)
 	return root
+}
+
+//go:embed help.txt
+var help string
+
+// explain gives the commands their descriptions and examples.
+func explain(root *cobra.Command) {
+	for section := range strings.SplitSeq(help, "\n=== ") {
+		path, text, _ := strings.Cut(section, "\n")
+		command, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			continue // the first lines
+		}
+		text, example, _ := strings.Cut("\n"+text, "\nExamples:\n")
+		if text = strings.TrimSpace(text); text != "" {
+			command.Long = text
+		}
+		command.Example = strings.TrimRight(example, "\n")
+	}
 }

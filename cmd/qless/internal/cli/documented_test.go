@@ -92,6 +92,17 @@ func TestCommandsOfThePagesExist(t *testing.T) {
 	require.Greater(t, found, 25)
 }
 
+func TestEachSectionOfTheHelpIsOfACommand(t *testing.T) {
+	sections := strings.Split(help, "\n=== ")[1:]
+	require.NotEmpty(t, sections)
+	for _, section := range sections {
+		path, _, _ := strings.Cut(section, "\n")
+		command, _, err := Root().Find(strings.Fields(path))
+		require.NoError(t, err)
+		require.Equal(t, "qless "+path, command.CommandPath())
+	}
+}
+
 func TestExamplesOfCommandsExist(t *testing.T) {
 	var walk func(command *cobra.Command)
 	walk = func(command *cobra.Command) {

@@ -2,7 +2,11 @@ package health
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +38,8 @@ type checkResult struct {
 	Name    string   `json:"status"`
 	Message string   `json:"message"`
 	Metrics []metric `json:"metrics"`
+
+	warnAt, critAt map[string]*threshold // by the names of metrics
 }
 
 // A metric is a figure of a check with its thresholds.
@@ -69,42 +75,25 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &checker{app: a}
 	command := usage.Group("check", "Check queues, workers, failures and the server, for a monitor",
 		c.queueCommand(), c.workersCommand(), c.failuresCommand(), c.serverCommand())
-	command.Long = "Check figures against thresholds, for a monitor. The exit status is 0 for\n" +
-		"OK, 1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN, for example without a server. It is\n" +
-		"also 3 for invalid arguments, but 2 if the check is missing or does not exist.\n\n" +
-		"--format nagios prints a line with performance data for Nagios and Icinga;\n" +
-		"--format prometheus prints metrics for the textfile collector of the node exporter."
 	command.SetFlagErrorFunc(misused)
 	command.PersistentFlags().StringVar(&c.format, "format", "text",
 		"text, nagios, json or prometheus")
 	return command
 }
 
-// check returns the function of a command that runs a check. Errors are UNKNOWN.
+// check runs a check. Errors are UNKNOWN.
 func (c *checker) check(
-	name string,
-	look func(ctx context.Context, client *qless.Client, args []string, r *checkResult) error,
-) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) error {
-		if !isFormat(c.format) {
-			return misused(command, fmt.Errorf("no format is called %q", c.format))
-		}
-		if c.JSON {
-			c.format = "json"
-		}
-		r := &checkResult{Check: name, Metrics: []metric{}}
-		return c.report(r, c.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return look(ctx, client, args, r)
-		})(command, args))
+	command *cobra.Command, args []string, look checkFunc, r *checkResult,
+) error {
+	if !slices.Contains([]string{"text", "nagios", "json", "prometheus"}, c.format) {
+		return misused(command, fmt.Errorf("no format is called %q", c.format))
 	}
-}
-
-func isFormat(name string) bool {
-	switch name {
-	case "text", "nagios", "json", "prometheus":
-		return true
+	if c.JSON {
+		c.format = "json"
 	}
-	return false
+	return c.report(r, c.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+		return look(ctx, client, args, r)
+	})(command, args))
 }
 
 // report prints a result, and returns the error for its status.
@@ -125,10 +114,8 @@ func (c *checker) report(r *checkResult, failed error) error {
 
 // judge adds a metric to a result, and raises the status if the metric passes a threshold of its
 // name.
-func (r *checkResult) judge(name, unit string, value float64, warn, crit *thresholdFlag) {
-	m := metric{
-		Name: name, Unit: unit, Value: value, Warn: warn.values[name], Crit: crit.values[name],
-	}
+func (r *checkResult) judge(name, unit string, value float64) {
+	m := metric{Name: name, Unit: unit, Value: value, Warn: r.warnAt[name], Crit: r.critAt[name]}
 	r.Metrics = append(r.Metrics, m)
 	switch {
 	case m.Crit.isPassed(value):
@@ -245,4 +232,135 @@ func labelText(labels [][2]string) string {
 		pairs[i] = l[0] + `="` + escape.Replace(strings.ToValidUTF8(l[1], "\uFFFD")) + `"`
 	}
 	return "{" + strings.Join(pairs, ",") + "}"
+}
+
+// A threshold is the limit of a figure, which may not be more or, with below, not less. A nil
+// threshold is never passed.
+type threshold struct {
+	limit float64
+	below bool
+	unit  string
+}
+
+func (t *threshold) isPassed(value float64) bool {
+	switch {
+	case t == nil:
+		return false
+	case t.below:
+		return value < t.limit
+	}
+	return value > t.limit
+}
+
+func (t *threshold) String() string {
+	if t.below {
+		return "< " + figure(t.limit, t.unit)
+	}
+	return "> " + figure(t.limit, t.unit)
+}
+
+// MarshalJSON writes only the limit.
+func (t *threshold) MarshalJSON() ([]byte, error) { return json.Marshal(t.limit) }
+
+// nagios returns the range of figures that do not alert.
+func (t *threshold) nagios() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.below:
+		return formatNumber(t.limit) + ":"
+	}
+	return formatNumber(t.limit)
+}
+
+// formatNumber writes a number with up to three decimals.
+func formatNumber(n float64) string {
+	return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
+}
+
+// A thresholdFlag is a flag with thresholds: one number, or several with names, such as
+// "age=5m,waiting=1000".
+type thresholdFlag struct {
+	names  []string // the first one is the default
+	unit   map[string]string
+	below  map[string]bool
+	values map[string]*threshold
+}
+
+func (f *thresholdFlag) Type() string { return "thresholds" }
+
+func (f *thresholdFlag) String() string {
+	var parts []string
+	for _, name := range f.names {
+		if t := f.values[name]; t != nil {
+			parts = append(parts, name+"="+formatNumber(t.limit)+t.unit)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// Set reads the flag. Thresholds that it does not name keep their defaults.
+func (f *thresholdFlag) Set(value string) error {
+	for part := range strings.SplitSeq(value, ",") {
+		name, number, found := strings.Cut(part, "=")
+		if !found {
+			name, number = f.names[0], part
+		}
+		unit, known := f.unit[name]
+		if !known {
+			return fmt.Errorf("no threshold is called %q: want one of %s",
+				name, strings.Join(f.names, ", "))
+		}
+		limit, err := parseLimit(number, unit)
+		if err != nil {
+			return err
+		}
+		f.values[name] = &threshold{limit, f.below[name], unit}
+	}
+	return nil
+}
+
+// parseLimit parses a number. Seconds may be a duration, and a share may have a percent sign.
+func parseLimit(number, unit string) (float64, error) {
+	text := number
+	switch unit {
+	case "s":
+		if d, err := time.ParseDuration(text); err == nil {
+			return d.Seconds(), nil
+		}
+	case "%":
+		text = strings.TrimSuffix(text, "%")
+	}
+	limit, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) || limit < 0 {
+		return 0, fmt.Errorf("%q is not a threshold", number)
+	}
+	return limit, nil
+}
+
+// A kindOfThreshold is a figure that has thresholds, with their defaults, or "".
+type kindOfThreshold struct {
+	name, unit, warn, crit string
+	below                  bool
+}
+
+// thresholds returns the values of --warn and --crit for a check.
+func thresholds(kinds ...kindOfThreshold) (warn, crit *thresholdFlag) {
+	flag := func(value func(kindOfThreshold) string) *thresholdFlag {
+		f := &thresholdFlag{
+			unit: map[string]string{}, below: map[string]bool{}, values: map[string]*threshold{},
+		}
+		for _, k := range kinds {
+			f.names = append(f.names, k.name)
+			f.unit[k.name], f.below[k.name] = k.unit, k.below
+			if text := value(k); text != "" {
+				if err := f.Set(k.name + "=" + text); err != nil {
+					panic(err) // a default of ours
+				}
+			}
+		}
+		return f
+	}
+	return flag(func(k kindOfThreshold) string { return k.warn }),
+		flag(func(k kindOfThreshold) string { return k.crit })
 }

@@ -12,48 +12,44 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
 
+// A checkFunc looks at what it checks, and judges it.
+type checkFunc func(
+	ctx context.Context, client *qless.Client, args []string, r *checkResult,
+) error
+
 // command returns the command of a check, with the flags --warn and --crit.
 func (c *checker) command(
-	use, short, long, example string, args cobra.PositionalArgs, kinds []kindOfThreshold,
-	look func(ctx context.Context, client *qless.Client, args []string, r *checkResult,
-		warn, crit *thresholdFlag) error,
+	use, short string, look checkFunc, kinds ...kindOfThreshold,
 ) *cobra.Command {
+	command := &cobra.Command{Use: use, Short: short}
+	command.Args = checkArgs(usage.Number(command))
 	warn, crit := thresholds(kinds...)
-	name, _, _ := strings.Cut(use, " ")
-	command := &cobra.Command{
-		Use: use, Short: short, Long: short + ".\n\n" + long, Example: example, Args: checkArgs(args),
-		RunE: c.check(name, func(
-			ctx context.Context, client *qless.Client, args []string, r *checkResult,
-		) error {
-			return look(ctx, client, args, r, warn, crit)
-		}),
-	}
 	command.Flags().Var(warn, "warn", "thresholds of WARNING")
 	command.Flags().Var(crit, "crit", "thresholds of CRITICAL")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return c.check(command, args, look, &checkResult{
+			Check: command.Name(), Metrics: []metric{}, warnAt: warn.values, critAt: crit.values,
+		})
+	}
 	return command
 }
 
 func (c *checker) queueCommand() *cobra.Command {
 	return c.command("queue NAME", "Check how many jobs of a queue wait, and for how long",
-		"Thresholds: age is the wait of the oldest job that could run, waiting the number of waiting\n"+
-			"jobs, and stalled the number of jobs that have lost their workers. Larger figures alert.",
-		"  qless check queue mail --warn 1m --crit 10m\n"+
-			"  qless check queue mail --warn age=1m,waiting=1000 --format nagios",
-		cobra.ExactArgs(1), []kindOfThreshold{
-			{name: "age", unit: "s", warn: doctor.Late.String(), crit: (3 * doctor.Late).String()},
-			{name: "waiting"}, {name: "stalled"},
-		}, checkQueue)
+		checkQueue, kindOfThreshold{
+			name: "age", unit: "s", warn: doctor.Late.String(), crit: (3 * doctor.Late).String(),
+		}, kindOfThreshold{name: "waiting"}, kindOfThreshold{name: "stalled"})
 }
 
 func checkQueue(
 	ctx context.Context, client *qless.Client, args []string, r *checkResult,
-	warn, crit *thresholdFlag,
 ) error {
 	r.Queue = args[0]
 	counts, err := client.Queue(r.Queue).Counts(ctx)
@@ -75,11 +71,11 @@ func checkQueue(
 	if counts.Paused {
 		r.Message += ", the queue is paused"
 	}
-	r.judge("age", "s", oldest.Seconds(), warn, crit)
-	r.judge("waiting", "", float64(counts.Waiting), warn, crit)
-	r.judge("stalled", "", float64(counts.Stalled), warn, crit)
-	r.judge("running", "", float64(counts.Running), warn, crit)
-	r.judge("scheduled", "", float64(counts.Scheduled), warn, crit)
+	r.judge("age", "s", oldest.Seconds())
+	r.judge("waiting", "", float64(counts.Waiting))
+	r.judge("stalled", "", float64(counts.Stalled))
+	r.judge("running", "", float64(counts.Running))
+	r.judge("scheduled", "", float64(counts.Scheduled))
 	return nil
 }
 
@@ -101,26 +97,17 @@ func isKnown(ctx context.Context, client *qless.Client, counts qless.QueueCounts
 func (c *checker) workersCommand() *cobra.Command {
 	var queue string
 	command := c.command("workers", "Check how many workers there are",
-		"Thresholds: registered is the number of registered workers, which Go workers are: a smaller\n"+
-			"number alerts. busy is the share of their slots in use, and stalled the number of jobs that\n"+
-			"have lost their workers: larger figures alert.",
-		"  qless check workers --warn 3 --crit 1\n"+
-			"  qless check workers --queue mail --warn registered=3,busy=90%",
-		cobra.NoArgs, []kindOfThreshold{
-			{name: "registered", crit: "1", below: true}, {name: "busy", unit: "%"}, {name: "stalled"},
-		}, func(ctx context.Context, client *qless.Client, _ []string, r *checkResult,
-			warn, crit *thresholdFlag,
-		) error {
+		func(ctx context.Context, client *qless.Client, _ []string, r *checkResult) error {
 			r.Queue = queue
-			return checkWorkers(ctx, client, r, warn, crit)
-		})
+			return checkWorkers(ctx, client, r)
+		},
+		kindOfThreshold{name: "registered", crit: "1", below: true},
+		kindOfThreshold{name: "busy", unit: "%"}, kindOfThreshold{name: "stalled"})
 	command.Flags().StringVar(&queue, "queue", "", "only workers that take jobs from this queue")
 	return command
 }
 
-func checkWorkers(
-	ctx context.Context, client *qless.Client, r *checkResult, warn, crit *thresholdFlag,
-) error {
+func checkWorkers(ctx context.Context, client *qless.Client, r *checkResult) error {
 	workers, err := inspect.New(client).Workers(ctx)
 	if err != nil {
 		return err
@@ -152,15 +139,15 @@ func checkWorkers(
 	if gone > 0 {
 		r.Message += fmt.Sprintf(", %d gone", gone)
 	}
-	r.judge("registered", "", float64(known), warn, crit)
+	r.judge("registered", "", float64(known))
 	share := 0.0
 	if slots > 0 {
 		share = 100 * float64(busy) / float64(slots)
 	}
-	r.judge("busy", "%", share, warn, crit)
-	r.judge("slots", "", float64(slots), warn, crit)
-	r.judge("stalled", "", float64(stalled), warn, crit)
-	r.judge("silent", "", float64(silent), warn, crit)
+	r.judge("busy", "%", share)
+	r.judge("slots", "", float64(slots))
+	r.judge("stalled", "", float64(stalled))
+	r.judge("silent", "", float64(silent))
 	return nil
 }
 
@@ -171,19 +158,12 @@ func (c *checker) failuresCommand() *cobra.Command {
 	var group string
 	var since time.Duration
 	command := c.command("failures", "Check how many jobs have failed, and how many recently",
-		"Thresholds: failed is the number of failed jobs, and new the number that failed in the\n"+
-			"time of --since. Larger figures alert. The check reads the latest 1000 jobs of each\n"+
-			"group, and 10,000 in all, with 2 commands on the server for each.",
-		"  qless check failures --warn 0 --crit 50 --since 10m\n"+
-			"  qless check failures --group timeout --crit new=50,failed=10000",
-		cobra.NoArgs, []kindOfThreshold{
-			{name: "new", warn: "0", crit: fmt.Sprint(doctor.ManyFailed)}, {name: "failed"},
-		}, func(ctx context.Context, client *qless.Client, _ []string, r *checkResult,
-			warn, crit *thresholdFlag,
-		) error {
+		func(ctx context.Context, client *qless.Client, _ []string, r *checkResult) error {
 			r.Group = group
-			return checkFailures(ctx, client, r, since, warn, crit)
-		})
+			return checkFailures(ctx, client, r, since)
+		},
+		kindOfThreshold{name: "new", warn: "0", crit: fmt.Sprint(doctor.ManyFailed)},
+		kindOfThreshold{name: "failed"})
 	command.Flags().StringVar(&group, "group", "", "only this failure group")
 	command.Flags().DurationVar(&since, "since", 10*time.Minute, "what counts as new")
 	return command
@@ -191,7 +171,6 @@ func (c *checker) failuresCommand() *cobra.Command {
 
 func checkFailures(
 	ctx context.Context, client *qless.Client, r *checkResult, since time.Duration,
-	warn, crit *thresholdFlag,
 ) error {
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
@@ -219,8 +198,8 @@ func checkFailures(
 	if most > 0 {
 		r.Message += fmt.Sprintf(", %d in %s", most, text.Clean(worst))
 	}
-	r.judge("new", "", float64(fresh), warn, crit)
-	r.judge("failed", "", float64(total), warn, crit)
+	r.judge("new", "", float64(fresh))
+	r.judge("failed", "", float64(total))
 	return nil
 }
 
@@ -251,23 +230,15 @@ func newFailures(
 
 func (c *checker) serverCommand() *cobra.Command {
 	return c.command("server", "Check the server: memory, evictions, persistence, response time",
-		"Thresholds: memory is the used share of maxmemory, evicted the number of keys that the server\n"+
-			"has evicted since its start, ping its response time, and unsaved the age of the oldest\n"+
-			"unsaved changes if there is no append-only file. Larger figures alert. A snapshot or\n"+
-			"append-only file that could not be written is CRITICAL, and so is a server that takes no\n"+
-			"writes: the check tries one that changes nothing. A policy that evicts keys when the memory\n"+
-			"is full is a WARNING. The user needs permission to run INFO, EVAL and EXISTS.",
-		"  qless check server\n  qless check server --warn memory=70 --crit memory=90,ping=500ms",
-		cobra.NoArgs, []kindOfThreshold{
-			{name: "memory", unit: "%", warn: fmt.Sprint(100 * doctor.MemoryLow), crit: "95"},
-			{name: "evicted", warn: "0"},
-			{name: "ping", unit: "s", warn: "100ms", crit: "1s"}, {name: "unsaved", unit: "s", warn: "1h"},
-		}, c.checkServer)
+		checkServer,
+		kindOfThreshold{name: "memory", unit: "%", warn: fmt.Sprint(100 * doctor.MemoryLow), crit: "95"},
+		kindOfThreshold{name: "evicted", warn: "0"},
+		kindOfThreshold{name: "ping", unit: "s", warn: "100ms", crit: "1s"},
+		kindOfThreshold{name: "unsaved", unit: "s", warn: "1h"})
 }
 
-func (c *checker) checkServer(
+func checkServer(
 	ctx context.Context, client *qless.Client, _ []string, r *checkResult,
-	warn, crit *thresholdFlag,
 ) error {
 	refused := redisx.AskWrites(ctx, client.Redis(), client.Namespace()) // connects
 	began := time.Now()
@@ -296,9 +267,9 @@ func (c *checker) checkServer(
 	case refused != nil:
 		return refused
 	}
-	r.judge("ping", "s", ping.Seconds(), warn, crit)
-	r.judgeMemory(info, warn, crit)
-	r.judgePersistence(info, warn, crit)
+	r.judge("ping", "s", ping.Seconds())
+	r.judgeMemory(info)
+	r.judgePersistence(info)
 	for _, danger := range doctor.ServerReasons(info, nil) {
 		harmless := danger.Code == doctor.ReasonEvicts && info.number("maxmemory") == 0
 		if status, known := dangers[danger.Code]; known && !harmless {
@@ -321,21 +292,21 @@ func (i info) number(name string) float64 {
 	return n
 }
 
-func (r *checkResult) judgeMemory(info info, warn, crit *thresholdFlag) {
+func (r *checkResult) judgeMemory(info info) {
 	used, most := info.number("used_memory"), info.number("maxmemory")
 	if most > 0 {
-		r.judge("memory", "%", 100*used/most, warn, crit)
+		r.judge("memory", "%", 100*used/most)
 		r.Message += fmt.Sprintf(", %.0f %% of its memory used", 100*used/most)
 	}
-	r.judge("used", "B", used, warn, crit)
+	r.judge("used", "B", used)
 	evicted := info.number("evicted_keys")
-	r.judge("evicted", "", evicted, warn, crit)
+	r.judge("evicted", "", evicted)
 	if evicted > 0 {
 		r.Message += fmt.Sprintf(", %s evicted", text.Count(int(evicted), "key"))
 	}
 }
 
-func (r *checkResult) judgePersistence(info info, warn, crit *thresholdFlag) {
+func (r *checkResult) judgePersistence(info info) {
 	saved := info.number("rdb_last_save_time")
 	if info["aof_enabled"] == "1" || saved == 0 {
 		return
@@ -344,7 +315,7 @@ func (r *checkResult) judgePersistence(info info, warn, crit *thresholdFlag) {
 	if info.number("rdb_changes_since_last_save") > 0 {
 		unsaved = max(time.Since(time.Unix(int64(saved), 0)).Seconds(), 0)
 	}
-	r.judge("unsaved", "s", unsaved, warn, crit)
+	r.judge("unsaved", "s", unsaved)
 	if unsaved > 0 {
 		r.Message += ", not saved for " + units.Age(time.Duration(unsaved*float64(time.Second)))
 	}

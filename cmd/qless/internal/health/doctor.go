@@ -53,15 +53,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for damage in the namespace and dangers of the server, and repair it",
-		Long: "Examine everything in the namespace, the settings and the server, and report what is\n" +
-			"wrong. It changes nothing unless --fix is given, which asks first. The status is 1 if\n" +
-			"something is broken.\n\n" +
-			"It may run on a server in use. It costs about 10 commands per job, and reads a few hundred\n" +
-			"keys at a time, with a pause after each step (--pause). It estimates its time first.",
-		Example: "  qless doctor\n  qless doctor --json | jq -r '.findings[].sentence'\n" +
-			"  qless doctor --fix --dry-run\n  qless doctor --fix --yes\n" +
-			"  qless doctor --namespace '{mail-*}:ql:'",
-		RunE: func(command *cobra.Command, _ []string) error { return e.run(command.Context()) },
+		RunE:  func(command *cobra.Command, _ []string) error { return e.run(command.Context()) },
 	}
 	command.Flags().BoolVar(&e.fix, "fix", false, "repair what can be repaired, after a question")
 	command.Flags().DurationVar(&e.pause, "pause", time.Millisecond,

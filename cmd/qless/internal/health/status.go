@@ -1,3 +1,4 @@
+// Package health has the commands that say how the queues and their server are.
 package health
 
 import (
@@ -19,6 +20,9 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -34,13 +38,6 @@ func (a *app) statusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the namespace, and what needs attention",
-		Long: "Show the state of the namespace: what needs attention, queues, workers, the rates at\n" +
-			"which jobs end, failures, and full limits.\n\n" +
-			"It reads up to 1000 queues with one script per 200 queues, and runs 3 commands on the\n" +
-			"server per worker. If --namespace is a pattern, in which * stands for any text and ?\n" +
-			"for one character, it sums up all namespaces that match.",
-		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'\n" +
-			"  qless status --namespace '{mail-*}:ql:'",
 		RunE: a.RunEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.showStatus(ctx, client, old, all)
 		}, func(ctx context.Context, clients []*qless.Client) error {

@@ -30,15 +30,7 @@ func (a *app) tailCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tail",
 		Short: "Print events as they happen",
-		Long: "Print events as they happen, one a line, until Ctrl-C. With --json, each line is a\n" +
-			"JSON object. Filters are combined, and each may be repeated.\n\n" +
-			"After the connection is lost, a line says that events may be missing. A job that is\n" +
-			"taken by a worker or retried has no event, unless it is tracked. --klass, and --queue\n" +
-			"for events that do not name the queue, read the job of each event, which is a command\n" +
-			"on the server. A job that is gone by then is omitted.",
-		Example: "  qless tail\n  qless tail --queue mail --event failed --event lock_lost\n" +
-			"  qless tail --json | jq -r 'select(.event == \"failed\") | .jid'",
-		RunE: func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
+		RunE:  func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&t.queues, "queue", nil, "only events of this queue")

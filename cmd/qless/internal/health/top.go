@@ -20,13 +20,6 @@ func (a *app) topCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Watch queues, workers and failures in the terminal",
-		Long: "Watch queues, workers and failures in the terminal, sort them, open a queue and\n" +
-			"pause it. The key ? lists the keys.\n\n" +
-			"The screen is updated every 2 s (--every). A reading of the queues runs about 16 commands\n" +
-			"on the server per queue, 3 per worker, 1 per failure group and 6 for each of up to\n" +
-			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take up no more than a\n" +
-			"twentieth of the time: the longer one takes, the later the next one starts.",
-		Example: "  qless top\n  qless top --every 10s\n  qless top --queue mail",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
 				return out.Error(errors.New("--every is too short: want 100ms or more"))

@@ -16,11 +16,7 @@ func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why QUEUE",
 		Short: "Explain why the jobs of a queue wait, and what to do",
-		Long: "Explain why the jobs of a queue wait, the likeliest cause first, and what to do." +
-			"\n\nIt reads 100 jobs of each state and runs up to 2000 commands on the server. It\n" +
-			"changes nothing.",
-		Example: "  qless why mail\n  qless why mail --json | jq -r '.causes[0].code'",
-		RunE:    a.Run(a.explain),
+		RunE:  a.Run(a.explain),
 	}
 }
 

@@ -17,40 +17,35 @@ import (
 func (a *app) batchCommand() *cobra.Command {
 	return usage.Group("batch", "Show and change batches",
 		&cobra.Command{
-			Use:     "ls",
-			Short:   "List the batches that wait for their members",
-			Example: "  qless batch ls\n  qless batch ls --json",
-			RunE:    a.Run(a.listBatches),
+			Use:   "ls",
+			Short: "List the batches that wait for their members",
+			RunE:  a.Run(a.listBatches),
 		},
 		&cobra.Command{
-			Use:     "show BATCH",
-			Short:   "Show the progress of a batch; with --jids, the members that it waits for",
-			Example: "  qless batch show 4b0f1c\n  qless batch show 4b0f1c --jids | qless job show -",
-			RunE:    a.Run(a.showBatch),
+			Use:   "show BATCH",
+			Short: "Show the progress of a batch; with --jids, the members that it waits for",
+			RunE:  a.Run(a.showBatch),
 		},
 		&cobra.Command{
-			Use:     "cancel BATCH",
-			Short:   "Cancel the callback of a batch with the members that it waits for",
-			Example: "  qless batch cancel 4b0f1c --yes",
+			Use:   "cancel BATCH",
+			Short: "Cancel the callback of a batch with the members that it waits for",
 			RunE: a.Run(selection.Each(a.Console, "cancel", "canceled", "batch", true,
 				func(ctx context.Context, client *qless.Client, jid string) error {
 					return client.Batch(jid).Cancel(ctx)
 				})),
 		},
 		&cobra.Command{
-			Use:     "commit BATCH",
-			Short:   "Close a batch: its callback runs once no members are pending",
-			Example: "  qless batch commit 4b0f1c",
+			Use:   "commit BATCH",
+			Short: "Close a batch: its callback runs once no members are pending",
 			RunE: a.Run(selection.Each(a.Console, "commit", "committed", "batch", false,
 				func(ctx context.Context, client *qless.Client, jid string) error {
 					return client.Batch(jid).Commit(ctx)
 				})),
 		},
 		&cobra.Command{
-			Use:     "retry BATCH",
-			Short:   "Put the failed members of a batch back into their queues",
-			Example: "  qless batch retry 4b0f1c --yes",
-			RunE:    a.Run(a.retryBatch),
+			Use:   "retry BATCH",
+			Short: "Put the failed members of a batch back into their queues",
+			RunE:  a.Run(a.retryBatch),
 		})
 }
 

@@ -18,19 +18,12 @@ import (
 // jobChanges returns the commands that change named jobs.
 func (a *app) jobChanges() []*cobra.Command {
 	return []*cobra.Command{
-		a.jobChange("cancel", "Delete jobs in any state but complete",
-			"  qless job cancel 4b0f1c\n"+
-				"  qless job find -q mail --klass Mail --limit -1 --jids | qless job cancel - --yes",
-			cancel),
+		a.jobChange("cancel", "Delete jobs in any state but complete", cancel),
 		a.jobUnfailCommand(),
 		a.jobMoveCommand(),
 		a.jobChange("promote", "Make scheduled jobs due now",
-			"  qless job promote 4b0f1c\n"+
-				"  qless job find -q mail -s scheduled --jids | qless job promote -",
 			selection.Change{Verb: "promote", Done: "promoted", Do: inspect.Selection.Promote}),
 		a.jobChange("timeout", "Take running jobs from their workers",
-			"  qless job timeout 4b0f1c\n"+
-				"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
 			selection.Change{
 				Verb: "time out", Done: "timed out", Confirmed: true, Do: inspect.Selection.Timeout,
 			}),
@@ -38,10 +31,8 @@ func (a *app) jobChanges() []*cobra.Command {
 		a.jobTags("tag", "tagged", "Add tags to jobs", inspect.Selection.Tag),
 		a.jobTags("untag", "untagged", "Remove tags from jobs", inspect.Selection.Untag),
 		a.jobChange("track", "Track jobs: publish their events, and list them",
-			"  qless job track 4b0f1c\n  qless job ls --tracked",
 			selection.Change{Verb: "track", Done: "tracked", Do: inspect.Selection.Track}),
 		a.jobChange("untrack", "Stop tracking jobs",
-			"  qless job untrack 4b0f1c\n  qless job ls --tracked --jids | qless job untrack -",
 			selection.Change{Verb: "untrack", Done: "untracked", Do: inspect.Selection.Untrack}),
 		a.jobDependCommand(), a.jobUndependCommand(), a.jobLogCommand(),
 	}
@@ -50,13 +41,12 @@ func (a *app) jobChanges() []*cobra.Command {
 // jobChange returns a command that changes jobs. If given, begin completes the change once the
 // flags are known.
 func (a *app) jobChange(
-	verb, short, example string, change selection.Change, begin ...func(*selection.Change) error,
+	verb, short string, change selection.Change, begin ...func(*selection.Change) error,
 ) *cobra.Command {
 	return &cobra.Command{
-		Use:     verb + " JID...",
-		Short:   short,
-		Long:    short + ". A - stands for the jids on standard input, one per line.",
-		Example: example,
+		Use:   verb + " JID...",
+		Short: short,
+		Long:  short + ". A - stands for the jids on standard input, one per line.",
 		RunE: func(command *cobra.Command, args []string) error {
 			for _, complete := range begin {
 				if err := complete(&change); err != nil {
@@ -84,8 +74,6 @@ func unfail(options func() []qless.UnfailOption) selection.Change {
 func (a *app) jobUnfailCommand() *cobra.Command {
 	var flags unfailFlags
 	command := a.jobChange("unfail", "Put failed jobs back into their queues",
-		"  qless job unfail 4b0f1c\n"+
-			"  qless job find -g timeout -k Mail --limit -1 --jids | qless job unfail - --yes",
 		unfail(flags.options))
 	flags.add(command)
 	return command
@@ -120,8 +108,6 @@ func (a *app) jobMoveCommand() *cobra.Command {
 	var to string
 	flags := putFlags{}
 	command := a.jobChange("move", "Put jobs in any state into another queue",
-		"  qless job move 4b0f1c --to slow\n"+
-			"  qless job find -q mail -k Mail --jids | qless job move - --to slow --yes",
 		selection.Change{Verb: "move", Done: "moved", Confirmed: true},
 		func(c *selection.Change) error {
 			options, err := flags.options()
@@ -141,8 +127,6 @@ func (a *app) jobMoveCommand() *cobra.Command {
 func (a *app) jobPriorityCommand() *cobra.Command {
 	var priority int
 	command := a.jobChange("priority", "Change the priorities of jobs",
-		"  qless job priority 4b0f1c --to 10\n"+
-			"  qless job find -q mail --tag urgent --jids | qless job priority - --to 10",
 		selection.Change{Verb: "change the priority of", Done: "changed the priority of",
 			Do: func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
 				return jobs.SetPriority(ctx, priority)
@@ -157,8 +141,6 @@ func (a *app) jobTags(verb, done, short string,
 ) *cobra.Command {
 	var tags []string
 	command := a.jobChange(verb, short,
-		"  qless job "+verb+" 4b0f1c --tag urgent --tag eu\n"+
-			"  qless job find -k Mail --jids | qless job "+verb+" - --tag urgent",
 		selection.Change{Verb: verb, Done: done,
 			Do: func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
 				return do(jobs, ctx, tags...)
@@ -172,7 +154,6 @@ func (a *app) jobTags(verb, done, short string,
 func (a *app) jobDependCommand() *cobra.Command {
 	var on []string
 	command := a.jobChange("depend", "Make jobs that wait for others wait for more jobs",
-		"  qless job depend 4b0f1c --on 77aa01,77aa02",
 		selection.Change{Verb: "add dependencies to", Done: "added dependencies to",
 			Do: selection.OfEach(func(ctx context.Context, job *qless.Job) error {
 				return job.Depend(ctx, on...)
@@ -186,7 +167,6 @@ func (a *app) jobUndependCommand() *cobra.Command {
 	var on []string
 	var all bool
 	command := a.jobChange("undepend", "Remove dependencies of jobs",
-		"  qless job undepend 4b0f1c --on 77aa01\n  qless job undepend 4b0f1c --all",
 		selection.Change{Verb: "remove dependencies of", Done: "removed dependencies of",
 			Do: selection.OfEach(func(ctx context.Context, job *qless.Job) error {
 				if all {
@@ -208,7 +188,6 @@ func (a *app) jobUndependCommand() *cobra.Command {
 func (a *app) jobLogCommand() *cobra.Command {
 	var message, details string
 	command := a.jobChange("log", "Add an entry to the history of jobs",
-		"  qless job log 4b0f1c -m 'asked the provider' --details '{\"ticket\": 7}'",
 		selection.Change{Verb: "add to the history of", Done: "added to the history of"},
 		func(c *selection.Change) error {
 			var fields any

@@ -23,13 +23,6 @@ func (a *app) jobEditCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edit JID",
 		Short: "Change the data of a job, with an editor",
-		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to the value of --data. The job is\n" +
-			"put into its queue again, with all its options: a waiting job becomes the last of its\n" +
-			"priority, a scheduled one keeps its time, one that waits for others keeps waiting,\n" +
-			"and a failed one is retried. Running and complete jobs are not changed.",
-		Example: "  qless job edit 4b0f1c\n" +
-			"  qless job edit 4b0f1c --data '{\"to\": \"bob@example.com\"}'\n" +
-			"  jq .data job.json | qless job edit 4b0f1c --data - --yes",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 				if command.Flags().Changed("data") {

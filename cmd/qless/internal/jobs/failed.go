@@ -28,8 +28,6 @@ func (a *app) failedListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls [GROUP]",
 		Short: "List the failure groups, or the failed jobs of one",
-		Example: "  qless failed ls\n  qless failed ls timeout --limit 100\n" +
-			"  qless failed ls timeout --jids\n  qless failed ls --since 14:00",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if len(args) == 0 {
 				return a.listGroups(ctx, client, flags.Limit, times)
@@ -40,11 +38,7 @@ func (a *app) failedListCommand() *cobra.Command {
 				}
 				return a.findJobs(ctx, client, inGroup(args[0], times, flags.Limit))
 			}
-			page, err := inspect.New(client).Failed(args[0]).List(ctx, flags.Get())
-			if err != nil {
-				return err
-			}
-			return a.PrintPage(page)
+			return a.PrintPage(inspect.New(client).Failed(args[0]).List(ctx, flags.Get()))
 		}),
 	}
 	flags.Add(command)
@@ -117,9 +111,8 @@ func (a *app) dropOthers(
 func (a *app) failedShowCommand() *cobra.Command {
 	var limit int
 	command := &cobra.Command{
-		Use:     "show GROUP",
-		Short:   "Show the klasses of the failed jobs of a group, and why they failed",
-		Example: "  qless failed show timeout\n  qless failed show timeout --limit -1 --json",
+		Use:   "show GROUP",
+		Short: "Show the klasses of the failed jobs of a group, and why they failed",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.showGroup(ctx, client, args[0], limit)
 		}),
@@ -168,8 +161,6 @@ func (a *app) failedUnfailCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unfail GROUP...",
 		Short: "Put the failed jobs of groups back into their queues",
-		Example: "  qless failed unfail timeout\n  qless failed unfail timeout --limit 10 --yes\n" +
-			"  qless failed unfail timeout --retries 1 --dry-run",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.repairGroups(ctx, client, args, flags, unfail(options.options))
 		}),
@@ -182,9 +173,8 @@ func (a *app) failedUnfailCommand() *cobra.Command {
 func (a *app) failedCancelCommand() *cobra.Command {
 	var flags repairFlags
 	command := &cobra.Command{
-		Use:     "cancel GROUP...",
-		Short:   "Delete the failed jobs of groups",
-		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
+		Use:   "cancel GROUP...",
+		Short: "Delete the failed jobs of groups",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.repairGroups(ctx, client, args, flags, cancel)
 		}),

@@ -9,7 +9,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
-	"github.com/qless/qless-go/cmd/qless/internal/selection"
 )
 
 func (a *app) jobGraphCommand() *cobra.Command {
@@ -17,9 +16,6 @@ func (a *app) jobGraphCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "graph JID",
 		Short: "Print the jobs that a job waits for, and the jobs that wait for it",
-		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job\n" +
-			"that occurs in several places is followed in only one.",
-		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.graph(ctx, client, args[0], depth, limit)
 		}),
@@ -115,15 +111,13 @@ func (g *grower) grow(ctx context.Context, level []*node, depth int) error {
 		for _, n := range level {
 			wanted = append(wanted, g.choose(n, depth)...)
 		}
+		jobs, err := g.client.Jobs(ctx, wanted...)
+		if err != nil {
+			return err
+		}
 		var below []*node
-		for page := range slices.Chunk(wanted, selection.PageSize) {
-			jobs, err := g.client.Jobs(ctx, page...)
-			if err != nil {
-				return err
-			}
-			for _, job := range jobs {
-				below = append(below, nodeOf(job, g.next))
-			}
+		for _, job := range jobs {
+			below = append(below, nodeOf(job, g.next))
 		}
 		for _, n := range level {
 			n.hang(below)

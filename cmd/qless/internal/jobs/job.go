@@ -1,3 +1,4 @@
+// Package jobs has the commands that show, put and change jobs.
 package jobs
 
 import (
@@ -21,6 +22,9 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -40,9 +44,6 @@ func (a *app) jobShowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show JID...",
 		Short: "Show all details of jobs",
-		Example: "  qless job show 4b0f1c\n  qless job show 4b0f1c --json | jq .data\n" +
-			"  qless job show 4b0f1c --follow\n" +
-			"  qless job find --klass Mail --jids | qless job show -",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			switch {
 			case !follow:
@@ -60,10 +61,8 @@ func (a *app) jobShowCommand() *cobra.Command {
 
 func (a *app) jobStackCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "stack JID",
-		Short:   "Show the stack of a running job's handler",
-		Long:    "Its worker is asked, and tells the stack if its program lets it.",
-		Example: "  qless job stack 4b0f1c",
+		Use:   "stack JID",
+		Short: "Show the stack of a running job's handler",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			job, err := client.Job(ctx, args[0])
 			if err != nil {
@@ -91,14 +90,9 @@ func (a *app) showJobs(ctx context.Context, client *qless.Client, args []string)
 	if err != nil {
 		return err
 	}
-	jobs := []*qless.Job{}
-	for page := range slices.Chunk(jids, selection.PageSize) {
-		a.Watch.Restart()
-		found, err := client.Jobs(ctx, page...)
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, found...)
+	jobs, err := selection.Jobs(ctx, a.Console, client, jids)
+	if err != nil {
+		return err
 	}
 	if a.JIDs {
 		err = a.PrintFullJobs(jobs)

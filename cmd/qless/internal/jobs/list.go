@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/terms"
 )
@@ -29,20 +30,15 @@ func (a *app) jobListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the jobs of a queue, a failure group or a tag, or tracked or complete ones",
-		Example: "  qless job ls -q mail\n  qless job ls -q mail -s scheduled --bytes 80\n" +
-			"  qless job ls -g timeout --limit 100\n  qless job ls -s completed --json",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := flags.read(ctx, client)
-			if err != nil {
-				return err
-			}
-			if page.Total == 0 && flags.place.Queue != "" {
+			if err == nil && page.Total == 0 && flags.place.Queue != "" {
 				known, err := place.QueuesKnown(ctx, client)
 				if err == nil && !slices.Contains(known, flags.place.Queue) {
 					return out.NotFound("queue", flags.place.Queue)
 				}
 			}
-			return a.PrintPage(page)
+			return a.PrintPage(page, err)
 		}),
 	}
 	flags.place.Add(a.Place, command)
@@ -115,18 +111,8 @@ func (f *listFlags) ofQueue() bool {
 func (a *app) jobFindCommand() *cobra.Command {
 	var flags selection.Flags
 	command := &cobra.Command{
-		Use:   "find [WORD...]",
-		Short: "Find jobs by klass, tag, jid or data",
-		Long: "Find jobs by klass, tag, jid or data: in the queues, or one of them, and among failed\n" +
-			"jobs. Completed jobs are searched only with --state completed. Each job is read, unless\n" +
-			"there is a --tag and no other flag says where to look. Words are those of the dashboard:\n" +
-			"klass:, tag:, jid:, queue:, state:, failure:, data: and data.PATH=VALUE; others are a\n" +
-			"klass, a tag or a part of the jid.",
-		Example: "  qless job find --klass Mail --data ann@example.com\n" +
-			"  qless job find klass:Mail data.user.id=7\n" +
-			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
-			"  qless job find --group timeout --since 14:00 --limit -1 --jids | qless job unfail - --yes\n" +
-			"  qless job find --unique invoice --unique 7",
+		Use:               "find [WORD...]",
+		Short:             "Find jobs by klass, tag, jid or data",
 		ValidArgsFunction: cobra.FixedCompletions(terms.Words, cobra.ShellCompDirectiveNoSpace),
 	}
 	command.RunE = a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -164,4 +150,46 @@ func (a *app) findJobs(ctx context.Context, client *qless.Client, flags selectio
 		}
 	}
 	return nil
+}
+
+func (a *app) tagCommand() *cobra.Command {
+	return usage.Group("tag", "Show tags and their jobs", a.tagListCommand(), a.tagJobsCommand())
+}
+
+func (a *app) tagListCommand() *cobra.Command {
+	var flags out.RangeFlags
+	command := &cobra.Command{
+		Use:   "ls",
+		Short: "List the tags that at least two jobs have, most used first",
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			page, err := inspect.New(client).Tags(ctx, flags.Get())
+			if err != nil {
+				return err
+			}
+			err = a.Print(page, func() *out.Table {
+				t := out.NewTable("TAG", "no tags that two jobs have")
+				for _, tag := range page.Items {
+					t.Add(tag)
+				}
+				return t
+			})
+			a.Footer(len(page.Items), page.Total, "tag")
+			return err
+		}),
+	}
+	flags.Add(command)
+	return command
+}
+
+func (a *app) tagJobsCommand() *cobra.Command {
+	var flags out.RangeFlags
+	command := &cobra.Command{
+		Use:   "jobs TAG",
+		Short: "List the jobs that have a tag",
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.PrintPage(inspect.New(client).Tagged(args[0]).List(ctx, flags.Get()))
+		}),
+	}
+	flags.Add(command)
+	return command
 }

@@ -22,13 +22,7 @@ func (a *app) jobPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put QUEUE KLASS [DATA]\n  qless job put [QUEUE [KLASS]] --from FILE",
 		Short: "Put a job into a queue, and print its jid",
-		Long: "Put a job into a queue, and print its jid. The data is JSON; - reads it from standard\n" +
-			"input. Without data, it is an empty object.\n\n" + putFromLong,
-		Example: "  qless job put mail Welcome '{\"to\": \"ann@example.com\"}'\n" +
-			"  qless job put mail Welcome - --delay 10m --tag eu < data.json\n" +
-			"  qless job put mail --from jobs.jsonl\n" +
-			"  qless job wait $(qless job put reports Monthly --unique report --unique 2026-11)",
-		Args: cobra.RangeArgs(2, 3),
+		Args:  cobra.RangeArgs(2, 3),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.putJob(ctx, client, flags, args)
 		}),
@@ -56,11 +50,10 @@ func (a *app) putJob(
 		return nil
 	}
 	jid, err := client.Queue(args[0]).Put(ctx, args[1], data, options...)
-	if err != nil {
-		return err
+	if err == nil {
+		a.warnOfLimits(ctx, client, flags)
 	}
-	a.warnOfLimits(ctx, client, flags)
-	return a.PrintJID(jid)
+	return a.PrintJID(jid, err)
 }
 
 // warnOfLimits warns of undefined limits, whose names may be misspelt.

@@ -51,14 +51,6 @@ type wrongLine struct {
 	Error string `json:"error"`
 }
 
-const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly
-queue, data, and options named as the flags below, with _ for - (and tags, headers, fair and
-depends for --tag, --header, --fair and --depends-on). Times are seconds, or text such as "90s";
--1 means no end. QUEUE and KLASS are for lines without them. Lines that "qless job show --json"
-prints are taken as well, so that canceled jobs can be put again with all their options. The whole
-file is read first, and jobs are put after the jobs in it that they wait for. A job whose jid
-exists already is left alone, so the same file can be put again.`
-
 // addPutFrom adds the flag --from to a command that puts a job, to put the jobs of a file.
 func (a *app) addPutFrom(command *cobra.Command) {
 	p := &putFrom{app: a}

@@ -17,11 +17,7 @@ func (a *app) jobWaitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait JID...",
 		Short: "Wait until jobs have ended, and print their results",
-		Long: "Wait until jobs have ended, and print their results. The status is 1 if one of them\n" +
-			"has failed or was canceled. Without --timeout, there is no time limit.",
-		Example: "  qless job wait 4b0f1c --timeout 5m\n" +
-			"  qless job wait $(qless job put reports Monthly) --json | jq .data",
-		RunE: a.RunWaiting(a.waitForJobs),
+		RunE:  a.RunWaiting(a.waitForJobs),
 	}
 }
 

@@ -51,9 +51,12 @@ func (c *Console) Footer(shown, total int, noun string) {
 	}
 }
 
-// PrintPage prints a page of a list of jobs.
-func (c *Console) PrintPage(page inspect.Page[inspect.Row]) error {
-	if err := c.PrintSummaries(page, page.Items); err != nil {
+// PrintPage prints a page of a list of jobs, unless it could not be read.
+func (c *Console) PrintPage(page inspect.Page[inspect.Row], err error) error {
+	if err == nil {
+		err = c.PrintSummaries(page, page.Items)
+	}
+	if err != nil {
 		return err
 	}
 	c.Footer(len(page.Items), page.Total, "job")
@@ -179,12 +182,15 @@ type OfJID struct {
 	JID string `json:"jid"`
 }
 
-// PrintJID prints the jid of a job that was put.
-func (c *Console) PrintJID(jid string) error {
-	if !c.JSON {
-		return c.PrintJIDs([]string{jid})
+// PrintJID prints the jid of a job, unless it could not be put.
+func (c *Console) PrintJID(jid string, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return c.PrintJSON(OfJID{jid})
 	}
-	return c.PrintJSON(OfJID{jid})
+	return c.PrintJIDs([]string{jid})
 }
 
 // Alarming returns a number, in red unless it is zero.

@@ -3,9 +3,15 @@ package place
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,15 +26,13 @@ import (
 func (p *Place) ContextCommand() *cobra.Command {
 	return usage.Group("context", "Name the servers that you work with",
 		&cobra.Command{
-			Use:     "ls",
-			Short:   "List the contexts",
-			Example: "  qless context ls",
-			RunE:    func(*cobra.Command, []string) error { return p.listContexts() },
+			Use:   "ls",
+			Short: "List the contexts",
+			RunE:  func(*cobra.Command, []string) error { return p.listContexts() },
 		},
 		&cobra.Command{
 			Use:               "show [NAME]",
 			Short:             "Show a context, or the server in use and where its name comes from",
-			Example:           "  qless context show\n  qless context show production",
 			ValidArgsFunction: p.completeContext,
 			RunE:              func(_ *cobra.Command, args []string) error { return p.showContext(args) },
 		},
@@ -37,7 +41,6 @@ func (p *Place) ContextCommand() *cobra.Command {
 		&cobra.Command{
 			Use:               "rm NAME",
 			Short:             "Remove a context",
-			Example:           "  qless context rm staging --yes",
 			ValidArgsFunction: p.completeContext,
 			RunE: func(_ *cobra.Command, args []string) error {
 				return p.removeContext(args[0])
@@ -49,14 +52,8 @@ func (p *Place) ContextCommand() *cobra.Command {
 func (p *Place) contextSetCommand() *cobra.Command {
 	var description string
 	command := &cobra.Command{
-		Use:   "set NAME",
-		Short: "Add a context, or change one",
-		Long: "Add a context, or change one, with the URL of --redis, the prefix of --namespace, and\n" +
-			"a description. Omitted values stay as they are. With --redis -, the URL is read from the\n" +
-			"standard input, which keeps its password out of the history of the shell.",
-		Example: "  qless context set production --redis rediss://ops@redis.internal:6380 \\\n" +
-			"    --description 'look, but do not touch'\n" +
-			"  pass redis/production | qless context set production --redis -",
+		Use:               "set NAME",
+		Short:             "Add a context, or change one",
 		ValidArgsFunction: p.completeContext,
 		RunE: func(command *cobra.Command, args []string) error {
 			return p.setContext(command, args[0], description)
@@ -69,10 +66,8 @@ func (p *Place) contextSetCommand() *cobra.Command {
 func (p *Place) contextUseCommand() *cobra.Command {
 	var none bool
 	command := &cobra.Command{
-		Use:   "use NAME",
-		Short: "Use a context from now on",
-		Example: "  qless context use staging\n" +
-			"  qless context use --none",
+		Use:               "use NAME",
+		Short:             "Use a context from now on",
 		ValidArgsFunction: p.completeContext,
 		Args: func(_ *cobra.Command, args []string) error {
 			if none != (len(args) == 0) || len(args) > 1 {
@@ -281,4 +276,102 @@ func (p *Place) completeContext(
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return file.names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// A contextFile holds the contexts of a user by name.
+type contextFile struct {
+	Current  string                  `json:"current,omitempty"`
+	Contexts map[string]namedContext `json:"contexts"`
+}
+
+type namedContext struct {
+	Redis       string `json:"redis"`
+	Namespace   string `json:"namespace,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+func noContext(name string) error {
+	return &qless.Error{Code: qless.ErrNotFound,
+		Message: fmt.Sprintf("no context %q: qless context ls lists them", name)}
+}
+
+// contextPath returns the path of the file of contexts.
+func contextPath() (string, error) {
+	folder := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(folder) { // its specification says to ignore it
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		folder = filepath.Join(home, ".config")
+	}
+	return filepath.Join(folder, "qless", "contexts.json"), nil
+}
+
+// loadContexts reads the contexts. Without a file or a home, there are none.
+func (p *Place) loadContexts() (*contextFile, error) {
+	file := &contextFile{Contexts: map[string]namedContext{}}
+	path, err := contextPath()
+	if err != nil {
+		return file, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, file); err != nil {
+		return nil, fmt.Errorf("%s can't be read: %s", path, withoutValues(err))
+	}
+	if file.Contexts == nil {
+		file.Contexts = map[string]namedContext{}
+	}
+	return file, nil
+}
+
+// withoutValues describes an error in JSON without quoting the JSON, which may contain a password.
+func withoutValues(err error) string {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Sprintf("it is not JSON: there is an error at byte %d", syntax.Offset)
+	}
+	var misfit *json.UnmarshalTypeError
+	if errors.As(err, &misfit) {
+		return fmt.Sprintf("%s must be %s", misfit.Field, misfit.Type)
+	}
+	return "it is not JSON"
+}
+
+// save writes the file atomically, so that no other user can read it.
+func (f *contextFile) save() error {
+	path, err := contextPath()
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	draft, err := os.CreateTemp(filepath.Dir(path), "contexts-*.json") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(draft.Name()) }()
+	_, err = draft.Write(append(text, '\n'))
+	if err == nil {
+		err = draft.Sync()
+	}
+	if err := errors.Join(err, draft.Close()); err != nil {
+		return err
+	}
+	return os.Rename(draft.Name(), path)
+}
+
+func (f *contextFile) names() []string {
+	return slices.Sorted(maps.Keys(f.Contexts))
 }

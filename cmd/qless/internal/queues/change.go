@@ -13,6 +13,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -47,21 +48,17 @@ func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []st
 
 func (a *app) queuePauseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "pause QUEUE...",
-		Short:   "Stop workers from taking jobs of queues",
-		Long:    "Stop workers from taking jobs of queues. In a name, * stands for any text.",
-		Example: "  qless queue pause mail\n  qless queue pause '*' --yes",
-		RunE:    a.Run(a.eachQueue("pause", "paused", true, pauseQueue)),
+		Use:   "pause QUEUE...",
+		Short: "Stop workers from taking jobs of queues",
+		RunE:  a.Run(a.eachQueue("pause", "paused", true, pauseQueue)),
 	}
 }
 
 func (a *app) queueResumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "resume QUEUE...",
-		Short:   "Let workers take jobs of queues again",
-		Long:    "Let workers take jobs of queues again. \"*\" stands for all queues.",
-		Example: "  qless queue resume mail\n  qless queue resume '*'",
-		RunE:    a.Run(a.eachQueue("resume", "resumed", false, resumeQueue)),
+		Use:   "resume QUEUE...",
+		Short: "Let workers take jobs of queues again",
+		RunE:  a.Run(a.eachQueue("resume", "resumed", false, resumeQueue)),
 	}
 }
 
@@ -69,10 +66,7 @@ func (a *app) queueForgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget QUEUE...",
 		Short: "Remove empty queues from the list until jobs are put into them",
-		Long: "Remove empty queues from the list until jobs are put into them. In a name, * stands\n" +
-			"for any text.",
-		Example: "  qless queue forget old-mail",
-		RunE:    a.Run(a.eachQueue("forget", "forgot", true, forgetQueue)),
+		RunE:  a.Run(a.eachQueue("forget", "forgot", true, forgetQueue)),
 	}
 }
 
@@ -93,10 +87,6 @@ func (a *app) queueMoveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "move FROM TO",
 		Short: "Move the jobs of a queue into another queue",
-		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where\n" +
-			"they can be popped at once. Only jobs that are in the queue when the command begins move.",
-		Example: "  qless queue move mail slow --klass Newsletter\n" +
-			"  qless queue move mail slow -s waiting,scheduled --dry-run",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			flags.Lists.Queue = args[0]
 			return a.moveQueue(ctx, client, flags, args[1])
@@ -148,11 +138,6 @@ func (a *app) queueWaitCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait QUEUE...",
 		Short: "Wait until queues have no jobs",
-		Long: "Wait until queues have no jobs in the given states, by default none at all but\n" +
-			"recurring ones. Failed and complete jobs are in no queue. Without --timeout, there is no\n" +
-			"time limit. In a name, * stands for any text.",
-		Example: "  qless queue wait mail --timeout 10m\n" +
-			"  qless queue wait '*' -s running",
 		RunE: a.RunWaiting(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.waitForQueues(ctx, client, args, states, poll)
 		}),
@@ -216,4 +201,47 @@ func jobsLeft(
 		}
 	}
 	return left, nil
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sweep [QUEUE...]",
+		Short: "Clean up leftovers that no other call has noticed",
+		RunE:  a.Run(a.sweep),
+	}
+}
+
+// sweptAtOnce is the number of failed jobs and failure groups that a call of Sweep examines.
+const sweptAtOnce = 100
+
+// sweep sweeps until all failed jobs were examined and no leftovers are found.
+func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {
+	if !slices.Equal(queues, []string{"*"}) {
+		var err error
+		if queues, err = selection.Matching(ctx, client, queues); err != nil {
+			return err
+		}
+	}
+	groups, err := inspect.New(client).FailureGroups(ctx)
+	if err != nil {
+		return err
+	}
+	left, swept := 2+len(groups)/sweptAtOnce, 0
+	for _, jobs := range groups {
+		left += jobs / sweptAtOnce
+	}
+	for left > 0 {
+		n, err := inspect.New(client).Sweep(ctx, queues...)
+		if err != nil {
+			return err
+		}
+		if swept += n; n == 0 {
+			left--
+		}
+	}
+	if a.JSON {
+		return a.Print(map[string]int{"swept": swept}, nil)
+	}
+	a.Say("swept %s", text.Count(swept, "job"))
+	return nil
 }

@@ -1,3 +1,4 @@
+// Package queues has the commands for queues.
 package queues
 
 import (
@@ -18,6 +19,9 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -37,8 +41,6 @@ func (a *app) queueListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the queues and the numbers of their jobs",
-		Example: "  qless queue ls\n  qless queue ls --json | jq '.[] | select(.paused)'\n" +
-			"  qless queue ls --namespace '{mail-*}:ql:'",
 		RunE: a.RunEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.listQueues(ctx, client, &part)
 		}, func(ctx context.Context, clients []*qless.Client) error {
@@ -148,9 +150,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 	return a.Again(&cobra.Command{
 		Use:   "show QUEUE...",
 		Short: "Show the counts, the latency and the settings of queues",
-		Example: "  qless queue show mail\n" +
-			"  qless queue show mail --json | jq .latency.oldest",
-		RunE: a.Run(a.showQueues),
+		RunE:  a.Run(a.showQueues),
 	})
 }
 
@@ -249,9 +249,8 @@ func inSeconds(seconds float64) time.Duration {
 func (a *app) queuePeekCommand() *cobra.Command {
 	var limit int
 	command := &cobra.Command{
-		Use:     "peek QUEUE",
-		Short:   "Print the next jobs of a queue, without taking them",
-		Example: "  qless queue peek mail\n  qless queue peek mail --limit 1 --json",
+		Use:   "peek QUEUE",
+		Short: "Print the next jobs of a queue, without taking them",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			jobs, err := client.Queue(args[0]).Peek(ctx, limit)
 			if err != nil {

@@ -19,8 +19,6 @@ func (a *app) queueStatsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stats [QUEUE...]",
 		Short: "Show how long the jobs of a day waited and ran, and how many failed",
-		Example: "  qless queue stats\n  qless queue stats mail --day 2026-11-21\n" +
-			"  qless queue stats mail --json | jq '.[0].wait.mean'",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.queueStats(ctx, client, args, day)
 		}),
@@ -77,11 +75,6 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history QUEUE",
 		Short: "Show the statistics of a queue by day, or its figures over time",
-		Long: "Show the statistics of a queue, one day per line. With --since, show its figures over\n" +
-			"time: the highest in each minute of the last three hours, each five minutes of a day, or\n" +
-			"each hour of 30 days. Minutes that are not known are left out.",
-		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json\n" +
-			"  qless queue history mail --since 03:00 --until 04:00",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if times != (selection.TimeFlags{}) {
 				return a.queueFigures(ctx, client, args[0], times)

@@ -1,3 +1,4 @@
+// Package schedules has the commands for recurring jobs and schedules.
 package schedules
 
 import (
@@ -20,6 +21,9 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -35,9 +39,8 @@ func (a *app) recurCommand() *cobra.Command {
 func (a *app) recurListCommand() *cobra.Command {
 	var flags out.RangeFlags
 	command := &cobra.Command{
-		Use:     "ls [QUEUE...]",
-		Short:   "List the recurring jobs of queues, or of all",
-		Example: "  qless recur ls\n  qless recur ls reports --json",
+		Use:   "ls [QUEUE...]",
+		Short: "List the recurring jobs of queues, or of all",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.listRecurring(ctx, client, args, flags.Limit)
 		}),
@@ -67,16 +70,14 @@ func (a *app) listRecurring(
 		page.Items = append(page.Items, found.Items...)
 	}
 	page.Items = out.Part(page.Items, &out.RangeFlags{Limit: limit})
-	return a.PrintPage(page)
+	return a.PrintPage(page, nil)
 }
 
 func (a *app) recurShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show JID...",
 		Short: "Show recurring jobs",
-		Example: "  qless recur show monthly-report\n" +
-			"  qless recur show monthly-report --json",
-		RunE: a.Run(a.showRecurring),
+		RunE:  a.Run(a.showRecurring),
 	}
 }
 
@@ -153,10 +154,6 @@ func (a *app) recurPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put QUEUE KLASS [DATA]",
 		Short: "Put a recurring job into a queue, and print its jid",
-		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - reads it from\n" +
-			"standard input. If a recurring job with the --jid exists, it is changed.",
-		Example: "  qless recur put reports Hourly --every 1h --jid hourly-report\n" +
-			"  qless recur put mail Digest '{\"to\": \"all\"}' --every 24h --offset 6h",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.putRecurring(ctx, client, &flags, args)
 		}),
@@ -185,11 +182,7 @@ func (a *app) putRecurring(
 	if !a.GoOn("put a job of klass %s into %s every %s", args[1], args[0], units.Duration(f.every)) {
 		return nil
 	}
-	jid, err := client.Queue(args[0]).Recur(ctx, args[1], data, f.every, options...)
-	if err != nil {
-		return err
-	}
-	return a.PrintJID(jid)
+	return a.PrintJID(client.Queue(args[0]).Recur(ctx, args[1], data, f.every, options...))
 }
 
 func (a *app) recurSetCommand() *cobra.Command {
@@ -197,8 +190,6 @@ func (a *app) recurSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set JID",
 		Short: "Change a recurring job; jobs that it has put stay as they are",
-		Example: "  qless recur set hourly-report --every 30m\n" +
-			"  qless recur set hourly-report --data '{\"full\": true}' --tag eu --untag us",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.setRecurring(ctx, client, &flags, args[0])
 		}),
@@ -282,10 +273,9 @@ func withoutTags(tags, others []string) []string {
 
 func (a *app) recurRunCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "run JID",
-		Short:   "Put a job of a recurring job now",
-		Example: "  qless recur run hourly-report",
-		RunE:    a.Run(a.runRecurring),
+		Use:   "run JID",
+		Short: "Put a job of a recurring job now",
+		RunE:  a.Run(a.runRecurring),
 	}
 }
 
@@ -297,20 +287,14 @@ func (a *app) runRecurring(ctx context.Context, client *qless.Client, args []str
 	if !a.GoOn("put a job of klass %s into %s", job.Klass, job.Queue) {
 		return nil
 	}
-	jid, err := client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
-		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags))
-	if err != nil {
-		return err
-	}
-	return a.PrintJID(jid)
+	return a.PrintJID(client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
+		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags)))
 }
 
 func (a *app) recurCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel JID...",
 		Short: "Delete recurring jobs; jobs that they have put are kept",
-		Example: "  qless recur cancel hourly-report\n" +
-			"  qless recur ls reports --jids | qless recur cancel - --yes",
 		RunE: a.Run(selection.Each(a.Console, "cancel", "canceled", "recurring job", true,
 			func(ctx context.Context, client *qless.Client, jid string) error {
 				job, err := client.RecurringJob(ctx, jid)

@@ -24,8 +24,6 @@ func (a *app) scheduleListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the schedules that workers have registered",
-		Example: "  qless schedule ls\n" +
-			"  qless schedule ls --json | jq '.items[] | select(.followers == [])'",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := inspect.New(client).Schedules(ctx, flags.Get())
 			if err != nil {
@@ -68,9 +66,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a schedule, and the workers that follow it",
-		Example: "  qless schedule show nightly\n" +
-			"  qless schedule show nightly --json | jq .next",
-		RunE: a.Run(a.showSchedule),
+		RunE:  a.Run(a.showSchedule),
 	}
 }
 
@@ -112,9 +108,8 @@ func (a *app) showSchedule(ctx context.Context, client *qless.Client, args []str
 
 func (a *app) scheduleRunCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "run ID",
-		Short:   "Put a job of a schedule now",
-		Example: "  qless schedule run nightly",
+		Use:   "run ID",
+		Short: "Put a job of a schedule now",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			s, err := inspect.New(client).Schedule(ctx, args[0])
 			if err != nil {
@@ -123,20 +118,15 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 			if !a.GoOn("put a job of klass %s into %s", s.Klass, s.Queue) {
 				return nil
 			}
-			jid, err := inspect.New(client).RunSchedule(ctx, s.ID)
-			if err != nil {
-				return err
-			}
-			return a.PrintJID(jid)
+			return a.PrintJID(inspect.New(client).RunSchedule(ctx, s.ID))
 		}),
 	}
 }
 
 func (a *app) scheduleForgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "forget ID...",
-		Short:   "Remove schedules that no worker follows",
-		Example: "  qless schedule forget nightly",
+		Use:   "forget ID...",
+		Short: "Remove schedules that no worker follows",
 		RunE: a.Run(selection.Each(a.Console, "forget", "forgot", "schedule", true,
 			func(ctx context.Context, client *qless.Client, id string) error {
 				return inspect.New(client).ForgetSchedule(ctx, id)

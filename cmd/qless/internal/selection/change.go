@@ -25,8 +25,22 @@ type Change struct {
 	Do func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error)
 }
 
-// PageSize is the number of jobs that a dry run reads in a step.
-const PageSize = 500
+// Jobs reads jobs, as many at a time as a script can.
+func Jobs(
+	ctx context.Context, to *out.Console, client *qless.Client, jids []string,
+) ([]*qless.Job, error) {
+	const atOnce = 500
+	jobs := []*qless.Job{}
+	for page := range slices.Chunk(jids, atOnce) {
+		to.Watch.Restart()
+		found, err := client.Jobs(ctx, page...)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, found...)
+	}
+	return jobs, nil
+}
 
 // Run returns the function that changes the jobs given as arguments.
 func (c Change) Run(to *out.Console) place.Do {
@@ -73,14 +87,9 @@ func (c Change) Sentence(n int) string {
 func (c Change) would(
 	ctx context.Context, to *out.Console, client *qless.Client, jids []string,
 ) error {
-	jobs := []*qless.Job{}
-	for page := range slices.Chunk(jids, PageSize) {
-		to.Watch.Restart()
-		found, err := client.Jobs(ctx, page...)
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, found...)
+	jobs, err := Jobs(ctx, to, client, jids)
+	if err != nil {
+		return err
 	}
 	to.Say("would %s", c.Sentence(len(jobs)))
 	if gone := len(jids) - len(jobs); gone > 0 {

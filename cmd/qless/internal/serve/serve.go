@@ -1,3 +1,4 @@
+// Package serve has the commands that run servers.
 package serve
 
 import (
@@ -20,6 +21,9 @@ import (
 	workq "github.com/qless/qless-go/gateway/workq/serve"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -30,19 +34,6 @@ func (a *app) serveCommand() *cobra.Command {
 	var o serveOptions
 	command := usage.Group("serve", "Run servers for other protocols, the dashboard, and metrics",
 		a.serveWorkqCommand(), a.serveLmstfyCommand())
-	command.Long = `Run servers in one process: for clients of other protocols, the dashboard,
-and metrics. Each prints a line when it listens.
-
-The dashboard authenticates nobody: anyone who can reach it may do what its flags allow. With
---web-user, it asks for that user and the password in QLESS_WEB_PASSWORD.
-
-SIGTERM and SIGINT stop them: /readyz says so first, for as long as --shutdown-delay; then requests
-that are under way are answered, for as long as --shutdown-timeout. The status is 0 if all of them
-were. A second signal ends the program at once.
-
-Without the URL of a Redis server, jobs are kept in memory, and lost at the end.`
-	command.Example = "  qless serve --web 127.0.0.1:9090\n" +
-		"  qless serve --lmstfy :7777 --workq :9922 --metrics :9464 --redis redis://localhost:6379"
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.lmstfy == "" && o.workq == "" && o.web.listen == "" && o.metrics == "" {
 			return out.Error(errors.New("want at least one of --lmstfy, --workq, --web and --metrics"))
@@ -70,10 +61,6 @@ func (a *app) exporterCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exporter",
 		Short: "Serve the metrics of the queues to Prometheus",
-		Long: "Serve the metrics of the queues to Prometheus: /metrics, and /healthz and /readyz like\n" +
-			"qless serve. If --namespace is a pattern, the metrics have a label for the namespace.",
-		Example: "  qless exporter --listen :9464 --redis redis://localhost:6379\n" +
-			"  qless exporter --namespace '{mail-*}:ql:'",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.serve(command.Context(), &o)
 		},
@@ -151,9 +138,6 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "workq",
 		Short: "Serve Workq's protocol over TCP",
-		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost on exit, unless\n" +
-			"a Redis server is named.",
-		Example: "  qless serve workq --listen 127.0.0.1:9922 --redis redis://localhost:6379",
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.Where()
 			if err == nil {
@@ -188,10 +172,6 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lmstfy",
 		Short: "Serve lmstfy's protocol over HTTP",
-		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost on exit,\n" +
-			"unless a Redis server is named here or in the configuration file.",
-		Example: "  qless serve lmstfy --listen 127.0.0.1:7777 --redis redis://localhost:6379\n" +
-			"  qless serve lmstfy -c config.toml",
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.Where()
 			if err == nil {

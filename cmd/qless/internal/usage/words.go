@@ -273,8 +273,8 @@ func Arguments(command *cobra.Command) []string {
 	return strings.Fields(usage)[1:]
 }
 
-// number returns the check of the number of arguments, which the usage of a command tells.
-func number(command *cobra.Command) cobra.PositionalArgs {
+// Number returns the check of the number of arguments, which the usage of a command tells.
+func Number(command *cobra.Command) cobra.PositionalArgs {
 	words := Arguments(command)
 	least, most := 0, len(words)
 	for _, word := range words {
@@ -292,7 +292,7 @@ func number(command *cobra.Command) cobra.PositionalArgs {
 func Check(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
-		check = number(command)
+		check = Number(command)
 	}
 	if command.Runnable() {
 		command.Args = func(c *cobra.Command, args []string) error {

@@ -28,9 +28,8 @@ func (a *app) limitCommand() *cobra.Command {
 func (a *app) limitListCommand() *cobra.Command {
 	var flags out.RangeFlags
 	command := &cobra.Command{
-		Use:     "ls",
-		Short:   "List the limits that are defined",
-		Example: "  qless limit ls\n  qless limit ls --json",
+		Use:   "ls",
+		Short: "List the limits that are defined",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			page, err := inspect.New(client).Limits(ctx, flags.Get())
 			if err != nil {
@@ -69,9 +68,7 @@ func (a *app) limitShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a limit, the jobs that hold its slots, and how many wait",
-		Example: "  qless limit show shopify\n" +
-			"  qless limit show shopify/42 --jids | qless job show -",
-		RunE: a.Run(a.showLimit),
+		RunE:  a.Run(a.showLimit),
 	}
 }
 
@@ -131,10 +128,6 @@ func (a *app) limitSetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Define a limit, or change the values given as flags",
-		Long: "Define a limit, or change the values given as flags. 0 means unlimited. The definition\n" +
-			"of shopify also applies to shopify/42, unless that has its own.",
-		Example: "  qless limit set shopify --concurrency 4\n" +
-			"  qless limit set shopify --rate 100 --per 1m",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 				return a.setLimit(ctx, client, args[0], config, command.Flags().Changed)
@@ -211,9 +204,8 @@ func merged(config, other qless.LimitConfig, changed func(string) bool) qless.Li
 
 func (a *app) limitUnsetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "unset NAME...",
-		Short:   "Remove the definitions of limits; jobs that wait for them are started",
-		Example: "  qless limit unset shopify --yes",
+		Use:   "unset NAME...",
+		Short: "Remove the definitions of limits; jobs that wait for them are started",
 		RunE: a.Run(selection.Each(a.Console, "unset", "unset", "limit", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return client.Limit(name).Unset(ctx)
@@ -223,9 +215,8 @@ func (a *app) limitUnsetCommand() *cobra.Command {
 
 func (a *app) limitHoldCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "hold NAME TIME",
-		Short:   "Start no jobs with a limit for some time; 0 ends the hold",
-		Example: "  qless limit hold shopify 5m\n  qless limit hold shopify 0",
+		Use:   "hold NAME TIME",
+		Short: "Start no jobs with a limit for some time; 0 ends the hold",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			d, err := time.ParseDuration(usage.Duration(args[1]))
 			if err != nil {

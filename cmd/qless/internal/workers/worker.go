@@ -1,3 +1,4 @@
+// Package workers has the commands for workers and limits.
 package workers
 
 import (
@@ -17,6 +18,9 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
+
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
@@ -33,8 +37,6 @@ func (a *app) workerListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the workers seen recently, the latest first",
-		Example: "  qless worker ls\n" +
-			"  qless worker ls --json | jq '.[] | select(.stalled > 0).name'",
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
 			workers, err := inspect.New(client).Workers(ctx)
 			if err != nil {
@@ -80,9 +82,7 @@ func (a *app) workerShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show WORKER",
 		Short: "Show a worker, and the jobs that it holds",
-		Example: "  qless worker show host-17-ab12cd\n" +
-			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
-		RunE: a.Run(a.showWorker),
+		RunE:  a.Run(a.showWorker),
 	}
 }
 
@@ -156,9 +156,8 @@ func (a *app) printWorker(d workerDetails) error {
 
 func (a *app) workerForgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "forget WORKER...",
-		Short:   "Remove workers from the list; they keep their locks, and come back if they run",
-		Example: "  qless worker forget host-17-ab12cd --yes",
+		Use:   "forget WORKER...",
+		Short: "Remove workers from the list; they keep their locks, and come back if they run",
 		RunE: a.Run(selection.Each(a.Console, "forget", "forgot", "worker", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return inspect.New(client).ForgetWorkers(ctx, name)
