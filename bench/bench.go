@@ -60,7 +60,6 @@ type description struct {
 // function. It has an empty server of its own.
 type workload struct {
 	name    string
-	about   string
 	peers   bool     // it measures more than scripts and servers
 	counted bool     // it can be measured in instructions
 	builds  bool     // it needs the programs of the gateways
