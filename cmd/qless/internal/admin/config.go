@@ -136,7 +136,7 @@ func (a *app) getConfig(ctx context.Context, client *qless.Client, args []string
 func (a *app) setConfig(
 	ctx context.Context, client *qless.Client, name, value string, raw bool,
 ) error {
-	wanted := setting(name, "", value, raw)
+	wanted := configChange{Action: actSet, Name: name, To: value, raw: raw}
 	if err := rehearse(ctx, []configChange{wanted}); err != nil {
 		return err
 	}

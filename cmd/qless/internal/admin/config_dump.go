@@ -79,8 +79,19 @@ type configChange struct {
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
 
-	make func(ctx context.Context, client *qless.Client) error
+	raw   bool              // any name and value of a setting
+	limit qless.LimitConfig // to define
 }
+
+// The actions of changes.
+const (
+	actSet    = "set"
+	actUnset  = "unset"
+	actPause  = "pause"
+	actResume = "resume"
+	actDefine = "define limit"
+	actDelete = "delete limit"
+)
 
 // changesTo returns the changes that lead to a dump, in an order that runs no jobs of queues that
 // the dump pauses.
@@ -102,7 +113,7 @@ func changesTo(
 			return nil, err
 		}
 		if !counts.Paused {
-			changes = append(changes, pausing(queue))
+			changes = append(changes, configChange{Action: actPause, Name: queue})
 		}
 	}
 	changes = append(changes, settingChanges(there.Settings, wanted.Settings, defaults, exact, raw)...)
@@ -110,7 +121,7 @@ func changesTo(
 	if exact && wanted.Paused != nil {
 		for _, queue := range there.Paused {
 			if !slices.Contains(wanted.Paused, queue) {
-				changes = append(changes, resuming(queue))
+				changes = append(changes, configChange{Action: actResume, Name: queue})
 			}
 		}
 	}
@@ -121,7 +132,9 @@ func settingChanges(there, wanted, defaults map[string]string, exact, raw bool) 
 	var changes []configChange
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if there[name] != wanted[name] {
-			changes = append(changes, setting(name, there[name], wanted[name], raw))
+			changes = append(changes, configChange{
+				Action: actSet, Name: name, From: there[name], To: wanted[name], raw: raw,
+			})
 		}
 	}
 	if !exact || wanted == nil {
@@ -129,7 +142,9 @@ func settingChanges(there, wanted, defaults map[string]string, exact, raw bool) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		if _, found := wanted[name]; !found && there[name] != defaults[name] {
-			changes = append(changes, unsetting(name, there[name], defaults[name]))
+			changes = append(changes, configChange{
+				Action: actUnset, Name: name, From: there[name], To: defaults[name],
+			})
 		}
 	}
 	return changes
@@ -145,7 +160,10 @@ func limitChanges(there, wanted []dumpedLimit, exact bool) []configChange {
 	for _, limit := range slices.SortedFunc(slices.Values(wanted), byName) {
 		old, found := defined[limit.Name]
 		if !found || old != limit.Config {
-			changes = append(changes, defining(limit, limitWords(old)))
+			changes = append(changes, configChange{
+				Action: actDefine, Name: limit.Name, From: limitWords(old), To: limitWords(limit.Config),
+				limit: limit.Config,
+			})
 		}
 		delete(defined, limit.Name)
 	}
@@ -153,56 +171,33 @@ func limitChanges(there, wanted []dumpedLimit, exact bool) []configChange {
 		return changes
 	}
 	for _, name := range slices.Sorted(maps.Keys(defined)) {
-		changes = append(changes, deleting(name, limitWords(defined[name])))
+		changes = append(changes, configChange{
+			Action: actDelete, Name: name, From: limitWords(defined[name]),
+		})
 	}
 	return changes
 }
 
-func setting(name, from, to string, raw bool) configChange {
-	set := func(ctx context.Context, client *qless.Client) error {
-		if raw {
-			_, err := client.Do(ctx, "config.set", name, to)
-			return err
+// make makes the change.
+func (c configChange) make(ctx context.Context, client *qless.Client) (err error) {
+	switch c.Action {
+	case actSet:
+		if !c.raw {
+			return client.Config().Set(ctx, c.Name, settingValue(c.Name, c.To))
 		}
-		return client.Config().Set(ctx, name, settingValue(name, to))
+		_, err = client.Do(ctx, "config.set", c.Name, c.To)
+	case actUnset:
+		err = client.Config().Unset(ctx, c.Name)
+	case actPause:
+		err = client.Queue(c.Name).Pause(ctx)
+	case actResume:
+		err = client.Queue(c.Name).Resume(ctx)
+	case actDefine:
+		err = client.Limit(c.Name).Set(ctx, c.limit)
+	case actDelete:
+		err = client.Limit(c.Name).Unset(ctx)
 	}
-	return configChange{"set", name, from, to, set}
-}
-
-func unsetting(name, from, to string) configChange {
-	unset := func(ctx context.Context, client *qless.Client) error {
-		return client.Config().Unset(ctx, name)
-	}
-	return configChange{"unset", name, from, to, unset}
-}
-
-func pausing(queue string) configChange {
-	pause := func(ctx context.Context, client *qless.Client) error {
-		return client.Queue(queue).Pause(ctx)
-	}
-	return configChange{"pause", queue, "", "", pause}
-}
-
-func resuming(queue string) configChange {
-	resume := func(ctx context.Context, client *qless.Client) error {
-		return client.Queue(queue).Resume(ctx)
-	}
-	return configChange{"resume", queue, "", "", resume}
-}
-
-func defining(limit dumpedLimit, from string) configChange {
-	to := limitWords(limit.Config)
-	return configChange{"define limit", limit.Name, from, to,
-		func(ctx context.Context, client *qless.Client) error {
-			return client.Limit(limit.Name).Set(ctx, limit.Config)
-		}}
-}
-
-func deleting(limit, from string) configChange {
-	return configChange{"delete limit", limit, from, "",
-		func(ctx context.Context, client *qless.Client) error {
-			return client.Limit(limit).Unset(ctx)
-		}}
+	return err
 }
 
 // limitWords describes a limit, such as "5 at a time, 100 per 1m0s".

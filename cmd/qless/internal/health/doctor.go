@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -121,15 +122,21 @@ func (e *exam) examine(ctx context.Context) (*doctor.Report, error) {
 		fmt.Fprintf(e.Err, "%s to look at, which takes about %s\n",
 			text.Count(estimate.Keys, "key"), units.Age(max(estimate.Took, time.Second)))
 	}
+	reports, err := e.examineAll(ctx, e.options.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return reports[0], nil
+}
+
+// examineAll examines namespaces, and shows the progress.
+func (e *exam) examineAll(ctx context.Context, names ...string) ([]*doctor.Report, error) {
 	options := e.options
 	if e.live && !e.JSON {
 		options.Progress = e.showProgress
+		defer fmt.Fprint(e.Err, "\r\x1b[K")
 	}
-	report, err := doctor.Examine(ctx, e.rdb, options)
-	if options.Progress != nil {
-		fmt.Fprint(e.Err, "\r\x1b[K")
-	}
-	return report, err
+	return doctor.ExamineAll(ctx, e.rdb, options, names...)
 }
 
 // runMany is run for several namespaces.
@@ -141,18 +148,7 @@ func (e *exam) runMany(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(clients))
-	for i, c := range clients {
-		names[i] = c.Namespace()
-	}
-	options := e.options
-	if e.live && !e.JSON {
-		options.Progress = e.showProgress
-	}
-	reports, err := doctor.ExamineAll(ctx, e.rdb, options, names...)
-	if options.Progress != nil {
-		fmt.Fprint(e.Err, "\r\x1b[K")
-	}
+	reports, err := e.examineAll(ctx, out.Strings(clients, (*qless.Client).Namespace)...)
 	if err != nil {
 		return err
 	}
@@ -194,33 +190,20 @@ func (e *exam) showProgress(p doctor.Progress) {
 		text.Count(p.Jobs, "job"), text.Count(p.Findings, "finding"))
 }
 
-// A kindOfFinding holds the findings of a kind.
-type kindOfFinding struct {
-	kind     doctor.ReasonCode
-	findings []doctor.Reason
-}
-
 // byKind groups findings by kind: broken ones first, then the most numerous.
-func byKind(findings []doctor.Reason) []kindOfFinding {
-	var groups []kindOfFinding
+func byKind(findings []doctor.Reason) [][]doctor.Reason {
+	byCode := map[doctor.ReasonCode][]doctor.Reason{}
 	for _, f := range findings {
-		i := slices.IndexFunc(groups, func(k kindOfFinding) bool { return k.kind == f.Code })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, kindOfFinding{kind: f.Code})
-		}
-		groups[i].findings = append(groups[i].findings, f)
+		byCode[f.Code] = append(byCode[f.Code], f)
 	}
-	slices.SortStableFunc(groups, func(a, b kindOfFinding) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.findings), len(a.findings)),
-			cmp.Compare(a.kind, b.kind))
+	return slices.SortedFunc(maps.Values(byCode), func(a, b []doctor.Reason) int {
+		return cmp.Or(rank(a[0])-rank(b[0]), len(b)-len(a), cmp.Compare(a[0].Code, b[0].Code))
 	})
-	return groups
 }
 
-// rank is 0 for broken findings.
-func rank(k kindOfFinding) int {
-	if k.findings[0].Gravity == doctor.Broken {
+// rank is 0 for a broken finding.
+func rank(finding doctor.Reason) int {
+	if finding.Gravity == doctor.Broken {
 		return 0
 	}
 	return 1
@@ -243,20 +226,20 @@ func (e *exam) showFindings(report *doctor.Report) {
 	}
 }
 
-func (e *exam) showKind(group kindOfFinding) {
-	first := group.findings[0]
+func (e *exam) showKind(group []doctor.Reason) {
+	first := group[0]
 	paint := e.style.Yellow
 	if first.Gravity == doctor.Broken {
 		paint = e.style.Red
 	}
-	head := fmt.Sprintf("%s, %s", group.kind, first.Gravity)
+	head := fmt.Sprintf("%d %s, %s", len(group), first.Code, first.Gravity)
 	if first.Fixable {
 		head += ", can be repaired"
 	}
-	fmt.Fprintf(e.Out, "\n%s\n", paint(fmt.Sprintf("%d %s", len(group.findings), head)))
-	for i, f := range group.findings {
+	fmt.Fprintf(e.Out, "\n%s\n", paint(head))
+	for i, f := range group {
 		if i == shownFindings {
-			fmt.Fprintf(e.Out, "  and %d more\n", len(group.findings)-i)
+			fmt.Fprintf(e.Out, "  and %d more\n", len(group)-i)
 			break
 		}
 		fmt.Fprintf(e.Out, "  %s\n", text.Clean(f.Sentence))

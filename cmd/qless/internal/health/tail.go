@@ -43,7 +43,9 @@ func (a *app) tailCommand() *cobra.Command {
 func (t *tail) run(ctx context.Context) error {
 	for _, kind := range t.kinds {
 		if !slices.Contains(events.Kinds(), events.Kind(kind)) {
-			return out.Error(fmt.Errorf("no event is called %q: want one of %s", kind, kindNames()))
+			names := out.Strings(events.Kinds(), func(k events.Kind) string { return string(k) })
+			return out.Error(fmt.Errorf("no event is called %q: want one of %s", kind,
+				strings.Join(names, ", ")))
 		}
 	}
 	connecting, cancel := context.WithTimeout(ctx, t.Timeout)
@@ -66,15 +68,6 @@ func (t *tail) run(ctx context.Context) error {
 		}
 	}
 	return nil // the user has ended it
-}
-
-func kindNames() string {
-	kinds := events.Kinds()
-	names := make([]string, len(kinds))
-	for i, kind := range kinds {
-		names[i] = string(kind)
-	}
-	return strings.Join(names, ", ")
 }
 
 // A shownEvent is an event with the klass and the queue of its job.
