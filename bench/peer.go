@@ -2,16 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
 // A peer is a queue to be measured.
@@ -120,71 +114,3 @@ func (c *crew) wait(ctx context.Context, s session) error {
 func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
 
 func isRiver(name string) bool { return strings.HasPrefix(name, "river") }
-
-// asynqSession is github.com/hibiken/asynq with its defaults. It deletes jobs that are done.
-type asynqSession struct {
-	rdb     *redis.Client
-	client  *asynq.Client
-	addr    string
-	load    load
-	servers []*asynq.Server
-}
-
-func openAsynq(_ context.Context, s *server, l load) (session, error) {
-	session := &asynqSession{rdb: s.dial(1), addr: s.addr(), load: l}
-	session.client = asynq.NewClient(session.options())
-	return session, nil
-}
-
-func (s *asynqSession) options() asynq.RedisClientOpt {
-	return asynq.RedisClientOpt{
-		Addr: s.addr, PoolSize: poolSize(s.load.concurrency),
-		DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
-	}
-}
-
-func (s *asynqSession) enqueue(ctx context.Context, jobs int) error {
-	return parallel(s.load.concurrency, jobs, func(int) error {
-		_, err := s.client.EnqueueContext(ctx, asynq.NewTask(klass, []byte(s.load.payload)))
-		return err
-	})
-}
-
-func (s *asynqSession) work(ctx context.Context, to *crew) error {
-	mux := asynq.NewServeMux()
-	mux.HandleFunc(klass, func(context.Context, *asynq.Task) error {
-		to.handled()
-		return nil
-	})
-	for range s.load.workers {
-		server := asynq.NewServer(s.options(), asynq.Config{
-			BaseContext: func() context.Context { return ctx },
-			Concurrency: s.load.concurrency,
-			LogLevel:    asynq.FatalLevel,
-		})
-		if err := server.Start(mux); err != nil {
-			return err
-		}
-		s.servers = append(s.servers, server)
-	}
-	return nil
-}
-
-func (s *asynqSession) done(ctx context.Context) (int, error) {
-	count, err := s.rdb.Get(ctx, "asynq:{default}:processed").Result()
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	} else if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(count)
-}
-
-func (s *asynqSession) close() error {
-	var group sync.WaitGroup
-	for _, server := range s.servers {
-		group.Go(server.Shutdown)
-	}
-	group.Wait()
-	return errors.Join(s.client.Close(), s.rdb.Close())
-}

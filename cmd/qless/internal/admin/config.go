@@ -1,4 +1,3 @@
-// Package admin has the commands for settings, dumps, the script and measurements.
 package admin
 
 import (
@@ -18,9 +17,6 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/qlesstest"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

@@ -1,4 +1,3 @@
-// Package health has the commands that say how the queues and their server are.
 package health
 
 import (
@@ -19,9 +18,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

@@ -1,4 +1,3 @@
-// Package jobs has the commands that show, put and change jobs.
 package jobs
 
 import (
@@ -21,9 +20,6 @@ import (
 	"github.com/qless/qless-go/internal/stacks"
 	"github.com/qless/qless-go/internal/units"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

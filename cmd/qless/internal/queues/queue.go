@@ -1,4 +1,3 @@
-// Package queues has the commands for queues.
 package queues
 
 import (
@@ -18,9 +17,6 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

@@ -1,4 +1,3 @@
-// Package schedules has the commands for recurring jobs and schedules.
 package schedules
 
 import (
@@ -20,9 +19,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

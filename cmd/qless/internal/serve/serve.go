@@ -1,4 +1,3 @@
-// Package serve has the commands that run servers.
 package serve
 
 import (
@@ -20,9 +19,6 @@ import (
 	lmstfy "github.com/qless/qless-go/gateway/lmstfy/serve"
 	workq "github.com/qless/qless-go/gateway/workq/serve"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

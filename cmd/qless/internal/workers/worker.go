@@ -1,4 +1,3 @@
-// Package workers has the commands for workers and limits.
 package workers
 
 import (
@@ -17,9 +16,6 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
 )
-
-// An app runs the commands of this package in a place.
-type app struct{ *place.Place }
 
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {

@@ -1,0 +1,7 @@
+// Package workers has the commands for workers and limits.
+package workers
+
+import "github.com/qless/qless-go/cmd/qless/internal/place"
+
+// An app runs the commands of this package in a place.
+type app struct{ *place.Place }
