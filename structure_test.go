@@ -103,7 +103,7 @@ internal/listeners                              200     5    58    15     1     
 internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2410    10   467    64     7        9
 internal/queues                                 400     2   213    26     1       27
-internal/redisx                                 750    12   264    33     1       49
+internal/redisx                                 700     5   264    33     1       49
 internal/rendezvous                              50     1    29    10     1        1
 internal/runs                                   300     2   219    19     1       15
 internal/script                                 580     5   154    40     1       25

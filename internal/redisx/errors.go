@@ -3,6 +3,7 @@ package redisx
 import (
 	"errors"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -73,4 +74,118 @@ func IsDamage(err error) bool { return strings.Contains(Answer(err), "WRONGTYPE 
 func IsTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// hints holds advice for refusals of the server, by the first word of its error.
+var hints = map[string]string{
+	"BUSY":        "a script has run for too long: see SCRIPT KILL",
+	"CLUSTERDOWN": "the cluster does not serve all slots: check its nodes",
+	"LOADING":     "the server is reading its data from disk: wait",
+	"MASTERDOWN":  "it is a replica without a master: connect to the master",
+	"MAXCLIENTS":  "raise maxclients, or open fewer connections",
+	"MISCONF":     "the server can't save its data: see its log and the disk",
+	"NOAUTH":      "give the client the server's password",
+	"NOPERM":      "grant the user the permissions in docs/security.md",
+	"NOREPLICAS":  "too few replicas are connected: see min-replicas-to-write",
+	"OOM":         "free memory or raise maxmemory",
+	"READONLY":    "it is a replica: connect to the master",
+	"TRYAGAIN":    "the cluster is moving the slot: wait",
+	"WRONGPASS":   "give the client a user and a password that the server knows",
+}
+
+// firstWord matches the first word of a server error. Redis 6 puts it inside the error of a script.
+var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
+
+// Refusal returns the first word of the server's error, as in hints, or the empty string if the
+// server did not answer.
+func Refusal(err error) string {
+	answer := Answer(err)
+	switch {
+	case strings.Contains(answer, "ACL failure in script"),
+		strings.Contains(answer, "The user executing the script can't"):
+		return "NOPERM"
+	case strings.Contains(answer, "max number of clients"):
+		return "MAXCLIENTS"
+	}
+	if word := firstWord.FindStringSubmatch(answer); word != nil {
+		return word[1]
+	}
+	return answer
+}
+
+// IsServerWide reports whether a refusal is about the server or the user, not the command.
+func IsServerWide(err error) bool {
+	_, known := hints[Refusal(err)]
+	return known || IsAnswer(err) && NeverRan(err)
+}
+
+// Hint returns what to do when the server refuses a command with an error, or the empty string.
+func Hint(err error) string { return hints[Refusal(err)] }
+
+// WithHint returns the attributes to log for an error: the server's answer, and what to do about
+// it.
+func WithHint(err error, args ...any) []any {
+	if answer := Answer(err); answer != "" {
+		args = append(args, "error", answer)
+	} else {
+		args = append(args, "error", err)
+	}
+	if hint := Hint(err); hint != "" {
+		args = append(args, "hint", hint)
+	}
+	return args
+}
+
+// quoted matches text in quotes of any kind, or after a quote that is never closed. An
+// apostrophe within a word is not a quote.
+var quoted = regexp.MustCompile(strings.Join([]string{
+	`"(?:\\.|[^"\\])*"`,
+	"`[^`]*`",
+	"`[^`']*'",
+	`\B'(?:\b'\b|[^'])*'\B`,
+	`“[^”]*”`,
+	`„[^“”]*[“”]`,
+	`«[^»]*»`,
+	`‘(?:\pL’\pL|[^’])*’`,
+	`=\([^)]*\)`, // as PostgreSQL quotes
+	"[\"`“„«‘].*",
+	`\B'.*`,
+}, "|"))
+
+// varying matches a word that contains a number, an address, a path or the like.
+var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
+
+// keyed matches a word that consists of a name and a value, as in user=jane.
+var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
+
+// stars matches several stars in a row.
+var stars = regexp.MustCompile(`\*(?: \*)+`)
+
+// maxLine is the number of bytes of an error's text that are looked at.
+const maxLine = 1 << 10
+
+// WithoutDetails returns the first line of an error's text, with a * for everything that is likely
+// to vary from job to job, or to be personal. Of a long line, it is the beginning.
+func WithoutDetails(text string) string {
+	line, _, _ := strings.Cut(text[:min(len(text), maxLine)], "\n")
+	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
+	for i, word := range words {
+		words[i] = withoutDetail(word)
+	}
+	return stars.ReplaceAllString(strings.Join(words, " "), "*")
+}
+
+func withoutDetail(word string) string {
+	core := strings.Trim(word, "()[]{}<>,.;:!?")
+	if core == "" || strings.EqualFold(core, "i/o") {
+		return word
+	}
+	before, after, _ := strings.Cut(word, core)
+	if key := keyed.FindStringSubmatch(core); key != nil {
+		return before + key[1] + "*" + after
+	}
+	if varying.MatchString(core) {
+		return before + "*" + after
+	}
+	return word
 }

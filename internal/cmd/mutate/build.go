@@ -74,7 +74,7 @@ func mutantScript(file string) string {
 
 // patched are the files that embed a script, and the one that reads the logs of servers.
 var patched = []string{
-	"scripts_embed.go", "doctor/scripts.go", "lua/classic.go", "internal/testkit/log.go",
+	"scripts_embed.go", "doctor/checks.go", "lua/classic.go", "internal/testkit/log.go",
 }
 
 var embedding = regexp.MustCompile(`//go:embed (?:lua/)?(\w+\.lua)\nvar (\w+) string`)
