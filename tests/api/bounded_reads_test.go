@@ -476,23 +476,6 @@ func TestManySettingsAreReadInSteps(t *testing.T) {
 	}
 }
 
-func TestTheMembersOfALargeBatchAreReadInSteps(t *testing.T) {
-	e := newEnv(t)
-	b := e.batch()
-	var want []string
-	e.pipe(3000, func(p redis.Pipeliner, i int) {
-		want = append(want, fmt.Sprintf("member-%04d", i))
-		p.SAdd(t.Context(), "ql:j:"+b.ID+"-dependencies", want[i])
-	})
-	for _, script := range e.scriptsOf(func() {
-		waited := must(pending(t.Context(), b))(t)
-		require.Equal(t, want, waited)
-	}) {
-		require.True(t, strings.EqualFold(script[len(script)-1].Words[0], "sscan"))
-	}
-	require.Equal(t, 3000, e.status(b).Pending)
-}
-
 func TestManySchedulesAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	var want []string
@@ -664,22 +647,6 @@ func TestManyDependencies(t *testing.T) {
 	require.Empty(t, e.Pops("q", 1))
 	e.finishAll("deps", "complete", all[:1])
 	require.Equal(t, "j", e.Pop("q").JID)
-}
-
-func TestManyDependents(t *testing.T) {
-	e := newLargeEnv(t)
-	e.Put("q", qless.JID("j"))
-	all := e.putMany("children")
-	e.runMany("children")
-	e.finishAll("children", "complete", all, "next", "children", "depends", `["j"]`)
-	job := e.Pop("q")
-	require.Equal(t, sorted(all), sorted(job.Dependents))
-	require.Equal(t, many, e.Counts("children").Depends)
-	require.NoError(t, job.Complete(t.Context()))
-	for range many / 500 {
-		e.sweep()
-	}
-	require.Equal(t, many, e.Counts("children").Waiting)
 }
 
 func TestManyJobsAtOnce(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -153,31 +152,6 @@ func TestDependenciesThatMustExist(t *testing.T) {
 		require.NoError(t, err2)
 		require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
 	})
-}
-
-// Puts of several goroutines share a call. If one is refused, the others are not.
-func TestAMissingDependencyRefusesNoOtherPut(t *testing.T) {
-	e := newEnv(t)
-	errs := make(chan error)
-	for i := range 40 {
-		go func() {
-			var options []qless.PutOption
-			if i == 20 {
-				options = append(options, qless.DependsOn{"unknown"}.MustExist())
-			}
-			_, err := e.Client.Queue("q").Put(context.WithoutCancel(t.Context()), "K", nil, options...)
-			errs <- err
-		}()
-	}
-	refused := 0
-	for range 40 {
-		if err := <-errs; err != nil {
-			require.ErrorIs(t, err, qless.ErrNotFound)
-			refused++
-		}
-	}
-	require.Equal(t, 1, refused)
-	require.Equal(t, 39, e.Counts("q").Waiting)
 }
 
 // The model has the circles that other calls would close.
@@ -335,49 +309,6 @@ func (e *env) completes(count int) {
 	for range count {
 		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
 	}
-}
-
-func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch(qless.Priority(7))
-		require.Equal(t, qless.StateDepends, e.Read(b.ID).State)
-		first := e.adds(b, 2)
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
-		e.completes(2)
-		require.Empty(t, e.Pops("callbacks", 1), "it is open")
-		second := e.adds(e.Batch(b.ID), 3)
-		e.commits(b)
-		e.commits(b)
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 3, Total: 5}, e.status(b))
-		require.ElementsMatch(t, second, must(pending(t.Context(), b))(t))
-		e.completes(2)
-		require.Empty(t, e.Pops("callbacks", 1))
-		e.completes(1)
-		callback := e.Pop("callbacks")
-		require.Equal(t, b.ID, callback.JID)
-		require.Equal(t, 7, callback.Priority)
-		require.NoError(t, callback.Complete(t.Context()))
-		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
-		e.Unchanged(func() { e.commits(b) })
-		require.Empty(t, e.Pops("callbacks", 1))
-		require.Len(t, must(e.WaitAll(t.Context(), append(first, second...)...))(t), 5)
-	})
-}
-
-func TestABatchOfManyMembers(t *testing.T) {
-	e := newEnv(t)
-	b := e.batch(qless.OnFailureRun)
-	e.adds(b, 2500)
-	require.Equal(t, 2500, e.status(b).Pending)
-	require.Len(t, slices.Compact(must(pending(t.Context(), b))(t)), 2500)
-	for _, err := range b.Pending(t.Context()) {
-		require.NoError(t, err)
-		break // ends the iteration
-	}
-	require.NoError(t, b.Cancel(t.Context()))
-	require.Zero(t, e.Counts("q").Waiting)
-	requireCode(t, qless.ErrNotFound, errOf(b.Status(t.Context())))
-	require.Empty(t, e.Redis.Exists(t.Context(), "ql:j:x:open-dependents").Val())
 }
 
 func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
@@ -555,45 +486,6 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 		require.Len(t, results, 1200)
 		require.Equal(t, "0", string(results[1199].Data))
 	})
-}
-
-// Many clients complete and add members concurrently. The callback is released once.
-func TestABatchUnderLoad(t *testing.T) {
-	e := newEnv(t)
-	b := e.batch()
-	e.adds(b, 20)
-	e.commits(b)
-	var all sync.WaitGroup
-	failures := make(chan error, 100)
-	for i := range 4 {
-		client := e.As(fmt.Sprint("worker ", i))
-		all.Go(func() { failures <- worksBatch(t.Context(), client, b.ID) })
-	}
-	all.Wait()
-	close(failures)
-	for err := range failures {
-		require.NoError(t, err)
-	}
-	require.Equal(t, qless.BatchStatus{State: qless.StateWaiting, Total: 40}, e.status(b))
-	require.Len(t, e.Pops("callbacks", 2), 1)
-}
-
-// worksBatch completes jobs until there are none. Each job of klass K adds one of klass Last.
-func worksBatch(ctx context.Context, client *qless.Client, id string) error {
-	for {
-		jobs, err := client.Queue("q").Pop(ctx, 1)
-		if err != nil || len(jobs) == 0 {
-			return err
-		}
-		if jobs[0].Klass == "K" {
-			if _, err := client.Batch(id).Add(ctx, "q", []qless.JobSpec{{Klass: "Last"}}); err != nil {
-				return err
-			}
-		}
-		if err := jobs[0].Complete(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 func TestWhatABatchCosts(t *testing.T) {

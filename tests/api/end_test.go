@@ -12,7 +12,6 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/inside"
-	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -171,18 +170,6 @@ func TestAnInvalidEnd(t *testing.T) {
 	})
 }
 
-func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("q-max-concurrency", 1)
-		e.Put("q", qless.JID("j"))
-		e.Put("q", qless.JID("next"))
-		e.Pop("q")
-		require.Empty(t, e.Pops("q", 1))
-		e.end("j", repairs.Ending{})
-		require.Equal(t, "next", e.Pop("q").JID)
-	})
-}
-
 func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	e := newEnv(t)
 	for i := range 150 {
@@ -199,31 +186,6 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	require.NoError(t, e.start("q", qless.JID("y")).Complete(t.Context()))
 	completed = must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
 	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
-}
-
-func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("b"))
-	jobs := must(e.Jobs(t.Context(), "b", "unknown", "a", "b"))(t)
-	require.Equal(t, []string{"b", "a", "b"}, jids(jobs))
-	jobs = must(e.Jobs(t.Context()))(t)
-	require.Empty(t, jobs)
-	jobs = must(e.Jobs(t.Context(), "unknown"))(t)
-	require.Empty(t, jobs)
-}
-
-func TestRefreshReadsAJobAnew(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
-	job := e.Read(jid)
-	e.Pop("q")
-	require.Equal(t, qless.StateWaiting, job.State)
-	require.NoError(t, job.Refresh(t.Context()))
-	require.Equal(t, qless.StateRunning, job.State)
-	require.NoError(t, job.Complete(t.Context()), "a job that was read works as one that was popped")
-	require.NoError(t, job.Refresh(t.Context()))
-	require.Equal(t, qless.StateComplete, job.State)
 }
 
 func TestLogAddsToTheHistory(t *testing.T) {
@@ -244,28 +206,6 @@ func TestLogAddsToTheHistory(t *testing.T) {
 	require.NotEmpty(t, history[2].Details["n"])
 	require.Equal(t, [3]string{"x", "y", "z"}, [3]string{history[3].Queue, history[3].Worker, history[3].Group})
 	require.Equal(t, "list", history[4].What)
-}
-
-func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
-	e := newEnv(t)
-	ctx := t.Context()
-	const n = 450 // more than a script completes
-	specs := make([]qless.JobSpec, n)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
-	}
-	jids := e.puts("q", specs...)
-	require.NoError(t, errOf(e.Queue("q").Pop(ctx, n)))
-	for _, err := range lease.New(e.Client).Complete(ctx, "q", jids...) {
-		require.NoError(t, err)
-	}
-	require.Zero(t, e.Counts("q").Running)
-	for _, jid := range []string{jids[0], jids[n-1]} {
-		job := e.Read(jid)
-		require.Equal(t, qless.StateComplete, job.State)
-		require.Equal(t, `{"a": 1}`, string(job.Data))
-	}
-	require.Empty(t, lease.New(e.Client).Complete(ctx, "q"))
 }
 
 func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
@@ -356,27 +296,6 @@ func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.start("q", qless.JID("j")).Complete(t.Context()))
 	e.Unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
-}
-
-func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.start("q", qless.JID("j")).Fail(t.Context(), "g", "m"))
-	pubsub := e.Redis.Subscribe(t.Context(), "ql:x:queues")
-	t.Cleanup(func() { _ = pubsub.Close() })
-	require.NoError(t, errOf(pubsub.Receive(t.Context())))
-	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "repair", "g", 5))(t))
-	require.Equal(t, "repair", testkit.Soon(t, "word of the queue", pubsub.Channel()).Payload)
-	listed := func() (names []string) {
-		for _, queue := range must(e.Queues(t.Context()))(t) {
-			names = append(names, queue.Name)
-		}
-		return names
-	}
-	require.Equal(t, []string{"q", "repair"}, listed())
-	e.Put("repair")
-	require.Equal(t, []string{"q", "repair"}, listed(), "once")
-	e.run("queue.forget", "repair")
-	require.Equal(t, []string{"q"}, listed())
 }
 
 // attemptsOf returns the attempts of a job, without the microseconds by which the clock advances.
@@ -514,17 +433,4 @@ func TestAttemptsCostAPlainJobNothing(t *testing.T) {
 	require.NoError(t, e.Pop("q").Release(t.Context(), 0))
 	require.Len(t, e.Read(jid).Attempts, 1)
 	require.Equal(t, plain, cost(jid))
-}
-
-// As in other languages, the delay of a job that moves to its next queue is ignored if the job has
-// dependencies that are all complete.
-func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.start("q", qless.JID("done")).Complete(t.Context()))
-	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn{"done"}}
-
-	require.NoError(t, e.start("q", qless.JID("completed")).Next(t.Context(), "next", both...))
-	require.Equal(t, qless.StateWaiting, e.Read("completed").State)
-	e.Put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
-	require.Equal(t, qless.StateScheduled, e.Read("put").State)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/internal/testkit/memory"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -517,40 +515,6 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	require.NoError(t, e.dropIn("complete|k|w|idle|{}|next|idle"))
 	require.Equal(t, `{"queue":"idle","to":"idle","event":"advanced","jid":"k"}`, message())
 	require.Equal(t, "idle", wake())
-}
-
-// Other scripts publish tables encoded by cjson. Whatever the order of fields in their source, the
-// text does not begin like ours.
-func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
-	for name, rdb := range map[string]*redis.Client{
-		"a server":  testkit.Start(t).Client(t),
-		"miniredis": memory.Client(t),
-	} {
-		t.Cleanup(func() { _ = rdb.Close() })
-		for _, fields := range append(
-			orders("jid = 'j'", "event = 'put'", "queue = 'q'"),
-			orders("jid = 'j'", "event = 'advanced'", "queue = 'q'", "to = 'q2'")...,
-		) {
-			script := fmt.Sprintf("return cjson.encode({%s})", strings.Join(fields, ", "))
-			text := must(rdb.Eval(t.Context(), script, nil).Text())(t)
-			require.False(t, strings.HasPrefix(text, waking), "%s: %s: %s", name, script, text)
-		}
-	}
-}
-
-// orders returns the texts in every order.
-func orders(texts ...string) [][]string {
-	if len(texts) == 0 {
-		return [][]string{nil}
-	}
-	var all [][]string
-	for i, first := range texts {
-		others := append(append([]string{}, texts[:i]...), texts[i+1:]...)
-		for _, rest := range orders(others...) {
-			all = append(all, append([]string{first}, rest...))
-		}
-	}
-	return all
 }
 
 // A subscriber to a pattern receives only the messages of other clients' scripts about a new queue,

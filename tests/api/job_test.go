@@ -238,39 +238,6 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-// A job that was read from a server survives JSON completely, except for its client.
-func TestAJobOfAServerAsJSON(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.start("q", qless.JID("j"), qless.Tags{"a"}).Fail(t.Context(), "g", "m"))
-	text := jsonOf(t, e.Read("j"))
-	var read qless.Job
-	require.NoError(t, json.Unmarshal([]byte(text), &read))
-	require.Equal(t, text, jsonOf(t, read))
-	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
-}
-
-func TestPoppedJobIsLocked(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
-	e.Clock.Advance(time.Second)
-	job := e.Pop("q")
-	require.Equal(t, jid, job.JID)
-	require.Equal(t, qless.StateRunning, job.State)
-	require.Equal(t, "w1", job.Worker)
-	require.WithinDuration(t, noon.Add(61*time.Second), job.Expires, time.Millisecond)
-	require.Equal(t, []qless.HistoryEntry{
-		{When: noon.Local(), What: "put", Queue: "q"},
-		{When: noon.Add(time.Second).Local(), What: "popped", Worker: "w1"},
-	}, job.History)
-	require.WithinDuration(t, noon.Add(time.Second), job.PoppedAt, time.Millisecond)
-	require.Equal(t, time.Second, job.Waited.Round(time.Millisecond))
-	read := e.Read(jid)
-	require.WithinDuration(t, read.Expires, job.Expires, time.Millisecond)
-	job.PoppedAt, job.Waited, job.Expires = time.Time{}, 0, read.Expires
-	require.Equal(t, jsonOf(t, job), jsonOf(t, read), "the reply of pop is the job as it is read")
-	require.Empty(t, e.Pops("q", 5))
-}
-
 // The rows in the doc of Priority are checked: they are the steps of a double.
 func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)

@@ -17,7 +17,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
-	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -431,21 +430,6 @@ func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
 }
 
-func TestShardsAreSweptByTheirClients(t *testing.T) {
-	e := newEnv(t)
-	sharded := e.sharded(shards.ByJID, 3)
-	for i := range 20 {
-		require.NoError(t, errOf(sharded.Queue("q").Put(t.Context(), "K", nil,
-			qless.JID(fmt.Sprint("j", i)), qless.TTL(time.Minute))))
-	}
-	e.Clock.Advance(time.Minute)
-	swept := 0
-	for _, client := range sharded.Clients() {
-		swept += must(inspect.New(client).Sweep(t.Context()))(t)
-	}
-	require.Equal(t, 20, swept)
-}
-
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	e := newEnv(t)
 	_, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}, Schedules: []qless.Schedule{{
@@ -582,50 +566,4 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 			require.NoError(t, job.Complete(t.Context()))
 		}
 	})
-}
-
-func TestWhereALostJobGoes(t *testing.T) {
-	for _, c := range []struct {
-		place qless.OnLost
-		want  []string
-	}{
-		{"", []string{"j", "urgent", "before", "after"}},
-		{qless.OnLostFirst, []string{"j", "urgent", "before", "after"}},
-		{qless.OnLostInPlace, []string{"urgent", "before", "j", "after"}},
-		{qless.OnLostLast, []string{"urgent", "before", "after", "j"}},
-	} {
-		for name, take := range lockTimes {
-			t.Run(string(c.place)+" "+name, func(t *testing.T) {
-				onEach(t, func(t *testing.T, e *env) {
-					put := func(jid string, options ...qless.PutOption) {
-						e.Put("q", append(options, qless.JID(jid))...)
-						e.Clock.Advance(10 * time.Millisecond)
-					}
-					options := []qless.PutOption{qless.JID("j"), qless.Priority(2), qless.Retries(9)}
-					if c.place != "" {
-						options = append(options, qless.OnLost(c.place))
-					}
-					put("before")
-					take(e, options...)
-					e.run("priority", "j", "0")
-					e.Clock.Advance(10 * time.Millisecond)
-					put("after")
-					put("urgent", qless.Priority(1))
-					e.Clock.Advance(3 * time.Second)
-					require.Equal(t, c.want, jids(e.Pops("q", 4)))
-					require.Equal(t, 8, e.Read("j").Remaining)
-
-					for _, jid := range c.want { // again, with the job in its new state
-						if jid != "j" {
-							e.Put("q", qless.JID(jid), qless.Delay(time.Hour))
-						}
-					}
-					e.Clock.Advance(2 * time.Minute)
-					e.Pops("q", 1) // a job without a lock time gets its grace period
-					e.Clock.Advance(time.Minute)
-					require.Equal(t, []string{"j"}, jids(e.Pops("q", 4)))
-				})
-			})
-		}
-	}
 }

@@ -14,8 +14,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/lease"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // limit defines a limit.
@@ -64,27 +62,6 @@ func (e *env) popped(queue string, count int) string {
 func (e *env) fields(jid string) map[string]string {
 	e.T.Helper()
 	return must(e.Redis.HGetAll(e.T.Context(), "ql:j:"+jid).Result())(e.T)
-}
-
-func TestAtMostConcurrencyJobsOfALimitRun(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 2)
-		e.putLimited("q1", "a b c", "api")
-		e.putLimited("q2", "d", "api")
-		e.Put("q1", qless.JID("free"))
-		require.Equal(t, "a b free", e.popped("q1", 10))
-		require.Empty(t, e.popped("q2", 10), "the limit is that of all queues")
-		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
-		require.Equal(t, 2, e.info("api").Parked)
-		require.ElementsMatch(t, []string{"c", "d"}, e.info("api").Waiting)
-
-		require.NoError(t, e.Read("a").Complete(t.Context()))
-		require.Equal(t, "c", e.popped("q1", 10))
-		require.Empty(t, e.popped("q2", 10))
-		require.NoError(t, e.Read("b").Complete(t.Context()))
-		require.Empty(t, e.popped("q1", 10))
-		require.Equal(t, "d", e.popped("q2", 10))
-	})
 }
 
 func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
@@ -236,25 +213,6 @@ func TestKeysHaveTheDefinitionOfTheirFamily(t *testing.T) {
 	})
 }
 
-func TestChangesOfALimit(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "a b c d e", "api")
-		require.Equal(t, "a", e.popped("q", 10))
-		e.slots("api", 3)
-		require.Equal(t, 2, e.Counts("q").Waiting)
-		require.Equal(t, "b c", e.popped("q", 10))
-		e.slots("api", 1)
-		require.Len(t, e.info("api").Running, 3, "those that run are left alone")
-		require.NoError(t, e.Read("a").Complete(t.Context()))
-		require.NoError(t, e.Read("b").Complete(t.Context()))
-		require.Empty(t, e.popped("q", 10))
-		require.NoError(t, e.Limit("api").Unset(t.Context()))
-		require.Equal(t, "d e", e.popped("q", 10))
-		require.NoError(t, e.Limit("api").Unset(t.Context()), "deleting it again is not an error")
-	})
-}
-
 func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	for name, config := range map[string]*qless.LimitConfig{"a definition": {Concurrency: 9}, "none": nil} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
@@ -314,49 +272,6 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 				require.NotContains(t, e.fields(jid), "x:parked")
 			}
 			require.Empty(t, e.popped("q", 10))
-		})
-	}
-}
-
-// However a parked job ends or moves, nothing is left of its wait.
-func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
-	for name, do := range map[string]func(e *env) error{
-		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
-		"end":    func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
-		"end, failed": func(e *env) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
-		},
-		"end, forgotten": func(e *env) error {
-			e.Put("q", qless.JID("j"), qless.KeepFor(0))
-			require.Empty(e.T, e.Pops("q", 1))
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{}))
-		},
-		"expire": func(e *env) error {
-			e.Clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"expire, and fail": func(e *env) error {
-			e.Put("other", qless.DependsOn{"j"})
-			e.Clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"put":          func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
-		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
-		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
-		"be withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
-		"be replaced":  func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			e.slots("api", 1)
-			e.putLimited("q", "holder", "api")
-			require.Equal(t, "holder", e.popped("q", 1))
-			e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
-			require.Empty(t, e.popped("q", 1))
-			require.Equal(t, "api", e.Read("j").Parked)
-			require.NoError(t, do(e))
-			require.NotContains(t, e.fields("j"), "x:parked")
-			require.Zero(t, e.info("api").Parked)
-			require.Equal(t, []string{"holder"}, e.info("api").Running)
 		})
 	}
 }

@@ -225,17 +225,6 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	require.Equal(t, qless.QueueCounts{Name: "q", Running: 1, Depends: counts.Depends}, counts)
 }
 
-func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
-	e := newEnv(t)
-	for i := range 30 {
-		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Priority(1))
-		e.lose(fmt.Sprint(i))
-	}
-	e.Put("q", qless.JID("good"))
-	require.Equal(t, []string{"good"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
-	require.Equal(t, "good", e.Pop("q").JID)
-}
-
 func TestLostJobsElsewhere(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"a", "b", "c"} {

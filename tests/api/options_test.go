@@ -687,20 +687,6 @@ func TestHeadersOfTheContext(t *testing.T) {
 	})
 }
 
-func TestHeadersInShards(t *testing.T) {
-	e := newEnv(t)
-	sharded := e.shardedWith(shards.ByJID, 2, func(name string) qless.ClientConfig {
-		return qless.ClientConfig{
-			Headers: func(context.Context) map[string]string { return headers{"shard": name} },
-		}
-	})
-	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
-	for _, jid := range append(must(sharded.Queue("q").PutMany(t.Context(), specs(10)))(t), jid) {
-		job := must(sharded.Job(t.Context(), jid))(t)
-		require.Equal(t, sharded.Client("q", jid).Namespace(), job.Headers["shard"])
-	}
-}
-
 func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{NextHeaders: func(_ context.Context, headers map[string]string) map[string]string {
 		if headers == nil {

@@ -518,16 +518,6 @@ func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 	require.Equal(t, "r-1", e.Pop("q").JID)
 }
 
-func TestFailedMoveLeavesTheRecurringJobInItsQueue(t *testing.T) {
-	e := newEnv(t)
-	e.recur(time.Hour)
-	require.NoError(t, e.Redis.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())
-	e.Unchanged(func() {
-		_, err := e.Queue("damaged").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
-		requireCode(t, qless.ErrServer, err)
-	})
-}
-
 func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 	e := newEnv(t)
 	var jobs []qless.JobSpec
@@ -549,22 +539,6 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	require.NoError(t, e.start("q", qless.JID("done"), qless.Priority(1)).Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 	require.Empty(t, e.all(e.inspect().Completed()))
-}
-
-func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
-	for _, every := range []time.Duration{
-		100 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, time.Second,
-	} {
-		runEnv(t, every.String(), func(t *testing.T, e *env) {
-			e.recur(every)
-			count := len(e.Pops("q", 10))
-			for range 240 { // a minute, in steps that divide no interval
-				e.Clock.Advance(250 * time.Millisecond)
-				count += len(e.Pops("q", 1000))
-			}
-			require.InDelta(t, float64(time.Minute/every)+1, count, 1)
-		})
-	}
 }
 
 func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {

@@ -80,23 +80,6 @@ func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestAShuffledReceiveTakesFromAllQueues(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		first := map[string]int{}
-		for range 60 {
-			e.Put("p")
-			e.Put("q")
-		}
-		for range 60 {
-			jobs := e.received(lease.Request{Queues: []string{"p", "q"}, Order: qless.OrderShuffled})
-			require.Len(t, jobs, 1)
-			first[jobs[0].Queue]++
-		}
-		require.Len(t, first, 2)
-	})
-}
-
 func TestTheLocksOfAReceive(t *testing.T) {
 	for name, c := range map[string]struct {
 		config  time.Duration
@@ -125,28 +108,6 @@ func TestTheLocksOfAReceive(t *testing.T) {
 			e.Clock.Advance(c.want + time.Minute)
 			again := e.received(lease.Request{Queues: []string{"q"}})
 			require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
-		})
-	}
-}
-
-func TestWhatIsReceivedCanBeEnded(t *testing.T) {
-	for name, c := range map[string]struct {
-		end   func(ctx context.Context, job *qless.Job) error
-		state qless.State
-	}{
-		"complete":  {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, qless.StateComplete},
-		"next":      {func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "p") }, qless.StateWaiting},
-		"fail":      {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed},
-		"retry":     {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) }, qless.StateWaiting},
-		"release":   {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) }, qless.StateWaiting},
-		"heartbeat": {func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) }, qless.StateRunning},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			defer e.Close()
-			e.Put("q", qless.JID("j"))
-			jobs := e.received(lease.Request{Queues: []string{"q"}})
-			require.NoError(t, c.end(t.Context(), jobs[0]))
-			require.Equal(t, c.state, e.Read("j").State)
 		})
 	}
 }

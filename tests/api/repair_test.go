@@ -208,42 +208,6 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	}
 }
 
-func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		for i := range 3 {
-			e.Put("q", qless.JID(fmt.Sprint("run", i)))
-		}
-		e.Pops("q", 3)
-		for i := range 4 {
-			e.Put("q", qless.JID(fmt.Sprint("wait", i)), qless.Tags{fmt.Sprint("t", i%2)})
-			e.Put("q", qless.JID(fmt.Sprint("later", i)), qless.Delay(time.Hour))
-		}
-		e.Put("q", qless.JID("child"), qless.DependsOn{"wait0"})
-		e.Put("q", qless.JID("grandchild"), qless.DependsOn{"child"})
-
-		in := e.inspect()
-		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{}).Cancel(ctx)))
-		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Recurring).Cancel(ctx)))
-		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", "failed").Cancel(ctx)))
-		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "\xff"}).Cancel(ctx)))
-		r, err := in.Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "other"}).Cancel(ctx)
-		does(t, r, err, 0, left{})
-		r, err = in.Queue("q", inspect.Waiting).Where(inspect.Filter{Tag: "t0"}).Cancel(ctx)
-		does(t, r, err, 1, left{"wait0": qless.ErrHasDependents})
-		r, err = in.Queue("q", inspect.Scheduled).Where(inspect.Filter{JID: "later"}).AtMost(3).Cancel(ctx)
-		does(t, r, err, 3, left{})
-		r, err = in.Queue("q", inspect.Depends).Cancel(ctx)
-		does(t, r, err, 2, left{})
-		r, err = in.Queue("q", inspect.Waiting).Cancel(ctx)
-		does(t, r, err, 3, left{})
-		require.Equal(t, 3, e.Counts("q").Running)
-		r, err = in.Queue("q", inspect.Running).Where(inspect.Filter{Data: "{}", Klass: "K"}).Cancel(ctx)
-		does(t, r, err, 3, left{})
-		require.Equal(t, 1, e.Counts("q").Scheduled)
-	})
-}
-
 func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.start("q", qless.JID("running"))
@@ -403,52 +367,6 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, err)
 		}
 	})
-}
-
-func TestMoveWithinAListMeetsEachJobOnce(t *testing.T) {
-	e := newEnv(t)
-	in, ctx := e.inspect(), t.Context()
-	for i := range 900 {
-		e.Put("q", qless.JID(fmt.Sprintf("j%03d", i)), qless.Priority(i%4))
-	}
-	waiting := in.Queue("q", inspect.Waiting)
-	r, err := waiting.Move(ctx, "q", qless.Tags{"moved"})
-	does(t, r, err, 900, left{})
-	for job, err := range waiting.Jobs(ctx) {
-		require.NoError(t, err)
-		require.Equal(t, qless.Tags{"moved"}, job.Tags)
-		require.Equal(t, 2, puts(job))
-	}
-	r, err = waiting.Where(inspect.Filter{JID: "j1"}).SetPriority(ctx, 1)
-	does(t, r, err, 100, left{})
-	r, err = waiting.AtMost(7).SetPriority(ctx, -1)
-	does(t, r, err, 7, left{})
-}
-
-// puts returns how often a job was put.
-func puts(job *qless.Job) int {
-	count := 0
-	for _, entry := range job.History {
-		if entry.What == "put" {
-			count++
-		}
-	}
-	return count
-}
-
-func TestALoopThatReordersAListMissesNone(t *testing.T) {
-	e := newEnv(t)
-	for i := range 1600 {
-		e.Put("q", qless.JID(fmt.Sprintf("j%04d", i)), qless.Priority(i%2*10))
-	}
-	met := map[string]int{}
-	r, err := e.inspect().Queue("q", inspect.Waiting).Apply(t.Context(),
-		func(ctx context.Context, job *qless.Job) error {
-			met[job.JID]++
-			return job.SetPriority(ctx, 5)
-		})
-	does(t, r, err, 1600, left{})
-	require.Len(t, met, 1600)
 }
 
 // A scene has jobs in a list, which a repair changes while other clients change some of them.

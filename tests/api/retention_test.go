@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -138,24 +137,6 @@ func TestASweepAnnouncesFailuresByOtherScripts(t *testing.T) {
 	})
 }
 
-func TestSweepsReachWhatAFailureLeft(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("bad"))
-	specs := make([]qless.JobSpec, 0, 1500)
-	for i := range 700 {
-		child := fmt.Sprint("child", i)
-		specs = append(specs, spec(qless.JID(child), qless.DependsOn{"bad"}, qless.OnFailureFail), spec(qless.JID("grand"+child), qless.DependsOn{child}, qless.OnFailureFail))
-	}
-	e.puts("next", specs...)
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	require.GreaterOrEqual(t, e.Counts("next").Depends, 1150)
-	for range 20 {
-		e.sweep()
-	}
-	require.Zero(t, e.Counts("next").Depends)
-	require.Equal(t, 1400, must(e.inspect().FailureGroups(t.Context()))(t)["failed-dependency"])
-}
-
 func TestFailuresByKlass(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		fails := func(klass, jid, message string) {
@@ -208,31 +189,6 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 	require.Equal(t, inspect.KlassFailures{
 		Klass: "K0", Count: 1173, First: time.Unix(1, 0), Last: time.Unix(2345, 0), Message: "m2344", Sample: "j2344",
 	}, got.Klasses[0])
-}
-
-func TestAForgottenJobLeavesNothing(t *testing.T) {
-	for name, end := range map[string]func(e *env) error{
-		"complete": func(e *env) error { return e.popWith(7).Complete(e.T.Context()) },
-		"failed":   func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") },
-		"ended": func(e *env) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{TryAgain: 1}))
-		},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			e.Set("jobs-failed-history", 3600)
-			e.Put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
-				qless.Headers{"k": "v"})
-			require.NoError(t, e.Read("j").Track(t.Context()))
-			require.NoError(t, end(e))
-			require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
-			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
-			requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "j"))
-			for _, key := range must(e.Redis.Keys(t.Context(), "*").Result())(t) {
-				require.NotRegexp(t, `^ql:(j:|completed|f:|failures|tracked|t:|tags|x:until|failed-jobs-list)`, key)
-			}
-			require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
-		})
-	}
 }
 
 func TestForgettingAFailureGroup(t *testing.T) {
@@ -328,21 +284,6 @@ func TestALostJobThatWasSweptComesFirst(t *testing.T) {
 	})
 }
 
-func TestASweepFreesTheSlotOfALostJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("grace-period", 0)
-		e.slots("api", 1)
-		e.putLimited("q", "lost", "api")
-		e.Pop("q")
-		e.putLimited("q2", "parked", "api")
-		require.Empty(t, e.Pops("q2", 1))
-		e.Clock.Advance(61 * time.Second)
-		require.Equal(t, 1, e.sweep("q"))
-		require.Equal(t, []string{"parked"}, jids(e.Pops("q2", 1)))
-		require.Empty(t, e.Pops("q", 1), "the slot is taken")
-	})
-}
-
 // Complete completes a job that the worker has.
 func (e *env) Complete(ctx context.Context, jid string) error { return e.Read(jid).Complete(ctx) }
 
@@ -402,76 +343,4 @@ func TestForgetRefusesAQueueWithJobs(t *testing.T) {
 			}
 		})
 	}
-}
-
-// staying are the keys, after the prefix ql:, that may exist forever after all jobs have ended and
-// all workers are gone. None contains the name of a queue, a job, a tenant, a key or a worker.
-var staying = map[string]bool{
-	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
-	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,
-}
-
-// Queues, tenants, limits, unique keys and workers come and go, however their jobs end.
-func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
-	e, ctx := newEnv(t), t.Context()
-	e.Set("jobs-history", 0)
-	e.slots("slots", 1)
-	e.limit("rates", qless.LimitConfig{Rate: 2, Per: time.Second})
-	e.run("schedule.register", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")
-	ends := []func(c *qless.Client, jid string) error{
-		func(c *qless.Client, jid string) error { return c.Cancel(ctx, jid) },
-		func(c *qless.Client, jid string) error { return errOf(repairs.End(ctx, c, jid, repairs.Ending{})) },
-		func(c *qless.Client, jid string) error {
-			if err := errOf(repairs.End(ctx, c, jid, repairs.Ending{State: qless.StateFailed, Group: jid})); err != nil {
-				return err
-			}
-			return repairs.Forget(ctx, c, jid)
-		},
-		func(c *qless.Client, jid string) error {
-			e.Clock.Advance(time.Hour)
-			return errOf(inspect.New(c).Sweep(ctx))
-		},
-	}
-	for i := range 24 {
-		worker := fmt.Sprint("w", i)
-		c := e.As(worker)
-		var all []string
-		for n := range 6 {
-			name := fmt.Sprint(i, "-", n)
-			all = append(all, e.Put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
-				qless.Unique(name), qless.TTL(time.Hour), qless.Limits{"slots/" + name[:len(name)-1], "rates/" + name}))
-		}
-		e.run("schedule.last", "nightly", worker, "digest")
-		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
-		popped := must(c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4))(t)
-		if i%2 == 0 && len(popped) > 0 {
-			require.NoError(t, popped[0].Complete(ctx))
-			all = append(all[:0], difference(all, popped[0].JID)...)
-		}
-		for n, jid := range all {
-			if i%4 == 3 && n > 0 {
-				break // one sweep ends all lives
-			}
-			require.NoError(t, ends[i%4](c, jid))
-		}
-		e.run("queue.forget", fmt.Sprint("q", i))
-		require.NoError(t, e.inspect().ForgetWorkers(ctx, worker))
-	}
-	require.NoError(t, e.start("last", qless.JID("last")).Complete(ctx))
-	require.NoError(t, e.inspect().ForgetWorkers(ctx, "w1"))
-	for _, key := range e.Redis.Keys(ctx, "ql:*").Val() {
-		if e.Redis.TTL(ctx, key).Val() == -1 { // -2 if it has just expired
-			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)
-		}
-	}
-}
-
-// difference returns the other names.
-func difference(names []string, name string) (others []string) {
-	for _, other := range names {
-		if other != name {
-			others = append(others, other)
-		}
-	}
-	return others
 }

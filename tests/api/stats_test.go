@@ -13,7 +13,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/testbed"
 )
@@ -826,19 +825,6 @@ func TestAForgottenQueueHasNoHistory(t *testing.T) {
 		e.run("queue.forget", "q")
 		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
 	})
-}
-
-func TestAHistoryOutlivesTheServer(t *testing.T) {
-	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	e := newEnvOn(t, server)
-	e.Put("q")
-	e.recordFor(2)
-	want := figures(e.last("q", 5*time.Minute))
-	server.Kill()
-	server.Restart()
-	require.Equal(t, want, figures(e.last("q", 5*time.Minute)))
-	e.record()
-	require.Equal(t, want+", 1 2m0s 0 0 0", figures(e.last("q", 5*time.Minute)))
 }
 
 // Damaged keys are passed over.

@@ -60,21 +60,6 @@ func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	}
 }
 
-func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.Unique("k"))
-		run := func(args ...any) {
-			args = append([]any{args[0], scripts.Time(e.Clock.Now())}, args[1:]...)
-			require.NoError(t, errOf(scripts.RunDropIn(t.Context(), e.Redis, args...)))
-		}
-		run("pop", "q", "w2", "1")
-		e.held("j", qless.Unique("k"))
-		run("complete", "j", "w2", "q", "{}")
-		e.holder("")
-		require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
-	})
-}
-
 // Of failed jobs that had the same key one after another, the oldest failure gets it back. The
 // model has the ways to unfail a group.
 func TestTheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
