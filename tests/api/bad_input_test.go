@@ -193,6 +193,7 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 				requireCode(t, qless.ErrInvalid, update(func(r *qless.RecurringJob) { r.Data = text }))
 			}
 			requireCode(t, qless.ErrInvalid, job.SetData(data))
+			requireCode(t, qless.ErrInvalid, job.SetResult(data))
 			requireCode(t, qless.ErrInvalid, job.Log(t.Context(), "m", data))
 		}
 		for _, data := range []string{"", "{", "nan", "\"\xff\""} {
@@ -209,32 +210,25 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 // Some JSON is valid for Go, but refused by the server's decoder.
 func TestDataThatTheScriptsCannotReadIsRefused(t *testing.T) {
 	e := newEnv(t)
-	deep := func(n int) []byte {
-		text := make([]byte, 0, 2*n)
-		for range n {
-			text = append(text, '[')
-		}
-		for range n {
-			text = append(text, ']')
-		}
-		return text
-	}
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	var job *qless.Job
 	for _, data := range []string{
-		string(deep(1000)), `"\ud83d\ude00"`, `"\uD83D\uDE00\u00e9\\ud800"`, `["[", "\"[", "\\", "\ud7ff\ue000"]`,
+		deep(1000), `"\ud83d\ude00"`, `"\uD83D\uDE00\u00e9\\ud800"`, `["[", "\"[", "\\", "\ud7ff\ue000"]`,
 	} {
 		_, err := e.Queue("q").Put(t.Context(), "K", raw(data))
 		require.NoError(t, err, data)
-		job := e.Pop("q")
+		job = e.Pop("q")
 		require.Equal(t, data, string(job.Data))
 		require.NoError(t, errOf(job.Heartbeat(t.Context())), data)
 		require.NoError(t, job.Fail(t.Context(), "g", "m"), data)
 	}
 	e.Unchanged(func() {
 		for _, data := range []string{
-			string(deep(1001)), string(deep(9000)), string(deep(11000)),
+			deep(1001), deep(9000), deep(11000),
 			`"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\ud800\u0061"`, `"\ud800x"`, `"\ud800xudc00"`, `{"\uD83D":1}`, `["\\\ud800"]`,
 		} {
 			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", raw(data))))
+			requireCode(t, qless.ErrInvalid, job.SetResult(raw(data)))
 			_, err := e.Run(t.Context(), "put", "", "w1", "q", "j", "K", data, "0")
 			requireCode(t, qless.ErrInvalid, err)
 		}
@@ -259,17 +253,14 @@ func TestUnknownJIDs(t *testing.T) {
 	job := e.Read("running")
 	require.NoError(t, e.Cancel(t.Context(), "running"))
 	e.Unchanged(func() {
-		for i, err := range []error{
-			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context(), 0, "", "")), errOf(job.Heartbeat(t.Context())),
-			job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
-			job.Depend(t.Context(), "parent"), job.Undepend(t.Context(), "parent"), job.UndependAll(t.Context()),
-			job.SetPriority(t.Context(), 1), job.Track(t.Context()), job.Untrack(t.Context()),
-			job.Log(t.Context(), "m", nil), job.Refresh(t.Context()), job.Unfail(t.Context()),
-			job.Next(t.Context(), "q"), job.Release(t.Context(), 0),
-		} {
-			require.Equal(t, "running", requireCode(t, qless.ErrNotFound, err).JID, fmt.Sprint(i))
+		for name, call := range jobMethods {
+			if err := call(t.Context(), job); name == "Cancel" {
+				require.NoError(t, err, "it is gone, as requested")
+			} else {
+				require.Equal(t, "running", requireCode(t, qless.ErrNotFound, err).JID, name)
+			}
 		}
-		require.NoError(t, job.Cancel(t.Context()), "it is gone, as requested")
+		requireCode(t, qless.ErrNotFound, job.Refresh(t.Context()))
 	})
 }
 

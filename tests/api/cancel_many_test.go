@@ -73,19 +73,6 @@ func TestACancelOfTooManyChangesNothing(t *testing.T) {
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
-func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
-	const length = 100_000
-	e := newEnv(t)
-	failed := e.failGroup(60, "g")
-	e.lengthen("g", length) // with jobs that are gone, so that the others are searched for
-	scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), failed...)) })
-	require.Equal(t, 30, len(scripts))
-	for _, script := range scripts {
-		require.LessOrEqual(t, passedOver(script, length), 310_000)
-	}
-	require.Equal(t, int64(length), e.Redis.LLen(t.Context(), "ql:f:g").Val())
-}
-
 // All jobs are checked before the first step.
 func TestACancelOfHundredsIsRefusedAsAWhole(t *testing.T) {
 	e := newEnv(t)

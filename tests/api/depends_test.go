@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -197,55 +196,6 @@ func TestTheSearchForACircleIsBounded(t *testing.T) {
 	require.Equal(t, []string{chain[1199]}, e.Read(chain[0]).Dependencies)
 }
 
-// failures are ways in which the only job of the queue q fails.
-var failures = map[string]func(t *testing.T, e *env){
-	"fail": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
-	"finish": func(_ *testing.T, e *env) {
-		e.run("finish", "w1", "fail", e.Pop("q").JID, "q", "", "4", "group", "g", "message", "m")
-	},
-	"no retries left": func(t *testing.T, e *env) {
-		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", "m")))
-	},
-	"lost": func(t *testing.T, e *env) {
-		e.Set("grace-period", 0)
-		e.Pop("q")
-		e.Clock.Advance(time.Hour)
-		require.Empty(t, e.Pops("q", 1))
-	},
-}
-
-func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
-	for what, fail := range failures {
-		runOnEach(t, what, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("bad"), qless.Retries(0))
-			e.Put("other", qless.JID("good"))
-			e.Put("next", qless.JID("j"), qless.DependsOn{"bad", "good"}, qless.OnFailureRun)
-			e.Put("next", qless.JID("plain"), qless.DependsOn{"bad"})
-			require.Equal(t, []string{"bad", "good"}, e.Read("j").Options.Parents)
-			fail(t, e)
-			require.Equal(t, []string{"good"}, e.Read("j").Dependencies)
-			e.Put("moves", qless.JID("moved"))
-			require.Equal(t, "waiting", e.run("complete", e.Pop("moves").JID, "w1", "moves", "{}", "next", "moves",
-				"depends", `["bad"]`, "o", `f|{"f":{"do":"run","of":["bad"]}}`))
-			require.NoError(t, e.Pop("other").Complete(t.Context()))
-			group := e.Read("bad").Failure.Group
-			job := e.Pop("next")
-			require.Equal(t, []qless.FailedDependency{{JID: "bad", Group: group}}, job.FailedDependencies)
-			require.Equal(t, []string{"bad", "good"}, job.Options.Parents)
-			entry := e.Read("j").History[1]
-			require.Equal(t, "dependency-failed", entry.What)
-			require.Equal(t, group, entry.Group)
-			require.JSONEq(t, `"bad"`, string(entry.Details["jid"]))
-			require.Equal(t, qless.StateDepends, e.Read("plain").State, "without a policy")
-
-			require.NoError(t, e.Read("bad").Unfail(t.Context()))
-			require.Equal(t, qless.StateRunning, e.Read("j").State)
-			require.NoError(t, e.Pop("q").Complete(t.Context()))
-			require.Equal(t, "plain", e.Pop("next").JID)
-		})
-	}
-}
-
 func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.puts("q",
@@ -309,24 +259,6 @@ func (e *env) completes(count int) {
 	for range count {
 		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
 	}
-}
-
-func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("there"))
-		e.Put("q", qless.JID("holder"), qless.Unique("k"))
-		b := e.batch()
-		jids, err := b.Add(t.Context(), "q", []qless.JobSpec{
-			spec(qless.JID("there"), qless.IfAbsent),
-			{Klass: "K"},
-			spec(qless.Unique("k")),
-		})
-		require.Equal(t, []int{0, 2}, requireCode(t, qless.ErrExists, err).Indices)
-		require.Equal(t, "there", jids[0])
-		require.Equal(t, "holder", jids[2])
-		require.Equal(t, jids[1:2], must(pending(t.Context(), b))(t))
-		require.Equal(t, 1, e.status(b).Total)
-	})
 }
 
 func TestInvalidBatches(t *testing.T) {

@@ -534,28 +534,3 @@ func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	require.NoError(t, e.dropIn("put|w|q2|k|K|{}|0"))
 	require.Equal(t, "q2", queue())
 }
-
-// A dropped list is empty in the replies of a single command and of the drop-in.
-func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	for line, want := range map[string]string{
-		"get|j":          `"tags":[]`,
-		"tag|remove|j|a": "[]",
-		"tag|get|none":   `{"total":0,"jobs":[]}`,
-		"tag|top":        "[]",
-		"pop|none|w|1":   "[]",
-		"peek|none|1":    "[]",
-		"multiget|none":  "[]",
-		"track":          `{"jobs":[],"expired":[]}`,
-		"failed|none":    `{"total":0,"jobs":[]}`,
-		"workers|none":   `{"jobs":[],"stalled":[]}`,
-	} {
-		command, args := arguments(line)
-		reply := e.run(command, args...)
-		require.Contains(t, reply, want, line)
-		reply = must(e.dropInReply(line))(t)
-		require.Contains(t, reply, strings.ReplaceAll(want, "[]", "{}"), line)
-		require.NotContains(t, reply, "[]", line)
-	}
-}

@@ -18,7 +18,6 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
-	"github.com/qless/qless-go/tests/scripts"
 )
 
 // gone requires that nothing is left of a job.
@@ -261,34 +260,6 @@ func TestAWaitEndsWithTheLifeOfItsJob(t *testing.T) {
 	})
 }
 
-// A put is not sent again if the job may be forgotten by then.
-func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
-	for what, option := range map[string]qless.PutOption{
-		"KeepFor":       qless.KeepFor(0),
-		"KeepFailedFor": qless.KeepFailedFor(time.Second),
-		"TTL":           qless.TTL(time.Second),
-	} {
-		t.Run(what, func(t *testing.T) {
-			_, proxy, client := proxied(t)
-			proxy.CutBeforeReply(scripts.Sent("put"))
-			requireCode(t, qless.ErrUnavailable,
-				errOf(client.Queue("q").Put(t.Context(), "K", nil, option)))
-			require.Equal(t, 1, seen(proxy, "put"))
-			proxy.CutBeforeReply(scripts.Sent("put.many"))
-			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				{Klass: "K"}, spec(option),
-			})))
-			require.Equal(t, 1, seen(proxy, "put.many"))
-		})
-	}
-	e, proxy, client := proxied(t)
-	proxy.CutBeforeReply(scripts.Sent("put"))
-	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil, qless.KeepFor(time.Hour),
-		qless.TTL(time.Hour), qless.StartBy(time.Second), qless.KeepFailedFor(qless.Forever))))
-	require.Equal(t, 2, seen(proxy, "put"))
-	require.Equal(t, 1, e.Counts("q").Waiting)
-}
-
 func TestTheWorkerOfAnExpiredJobThatFailsIsNotified(t *testing.T) {
 	for _, state := range []qless.State{qless.StateRunning, qless.StateTimedOut} {
 		runOnEach(t, string(state), func(t *testing.T, e *env) {
@@ -314,34 +285,6 @@ func (e *env) bury(queue string, n int) {
 	}
 	e.puts(queue, specs...)
 	e.Clock.Advance(time.Hour)
-}
-
-func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
-	for order, queues := range map[string][]any{
-		"ordered":     {"q", "other"},
-		"round-robin": {"q", "other"},
-		"shuffled":    {"q"},
-	} {
-		runEnv(t, order, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("a"))
-			e.Put("q", qless.JID("b"))
-			e.bury("q", 50)
-			reply := e.run("reserve", append([]any{"w1", "2", "10", "2", "order", order}, queues...)...).([]any)
-			require.Len(t, reply, 5+2)
-			require.Equal(t, 50, e.stats("q", noon).Expired)
-		})
-	}
-	runOnEach(t, "pop", func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("a"))
-		e.bury("q", 500)
-		require.Equal(t, []string{"a"}, jids(e.Pops("q", 1)))
-		require.Equal(t, 500, e.stats("q", noon).Expired)
-	})
-	runOnEach(t, "peek", func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("a"))
-		e.bury("q", 500)
-		require.Equal(t, []string{"a"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
-	})
 }
 
 // Go repeats a call at once if there may be more, so each call drops few. Clients in other

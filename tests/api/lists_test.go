@@ -150,51 +150,6 @@ func TestAllListsHaveOneShape(t *testing.T) {
 	}
 }
 
-// A due job stays in its list until a worker asks for jobs: reading changes nothing.
-func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("soon"), qless.Delay(time.Minute))
-	e.Put("q", qless.JID("later"), qless.Delay(time.Hour))
-	e.Clock.Advance(time.Minute)
-	e.Unchanged(func() {
-		scheduled := must(e.inQueue(inspect.Scheduled).JIDs(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, inspect.Page[string]{Items: []string{"soon", "later"}, Total: 2}, scheduled)
-	})
-}
-
-func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b"} {
-		e.Put("q", qless.JID(jid))
-		require.NoError(t, e.Read(jid).Track(t.Context()))
-	}
-	require.NoError(t, e.Cancel(t.Context(), "a"))
-	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
-	require.Equal(t, inspect.Page[string]{Items: []string{"a", "b"}, Total: 2}, tracked)
-	require.Equal(t, []string{"b"}, jids(must(e.Jobs(t.Context(), tracked.Items...))(t)))
-}
-
-// Clients in other languages do not ask for a total, and get lists in the old form.
-func TestListsWithoutTheNewArgumentsAreUnchanged(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"), qless.Tags{"t"})
-	e.Put("q", qless.JID("b"), qless.Tags{"t"})
-	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:tags", redis.Z{Member: "of none"}).Err())
-	for line, want := range map[string]any{
-		"jobs|waiting|q":     []any{"a", "b"},
-		"jobs|waiting|q|1|5": []any{"b"},
-		"jobs|complete":      []any{},
-		"tag|top":            `["t"]`,
-		"tag|top|1|5":        `[]`,
-		"tags|0|5":           `["t"]`,
-		"tag|get|t|1|5":      `{"total":2,"jobs":["b"]}`,
-		"track":              `{"jobs":[],"expired":[]}`,
-	} {
-		command, args := arguments(line)
-		require.Equal(t, want, e.run(command, args...), line)
-	}
-}
-
 // fail puts a job, pops it and makes it fail.
 func (e *env) fail(queue, group string, options ...qless.PutOption) string {
 	e.T.Helper()

@@ -390,15 +390,6 @@ func TestADamagedRegistrationIsNone(t *testing.T) {
 	require.NotNil(t, e.infos()["list"], "it was registered again")
 }
 
-// Other clients get the list in the old form.
-func TestOldClientsGetTheListOfWorkersUnchanged(t *testing.T) {
-	e := newEnv(t)
-	e.register("w", 0, `{"queues":["q"]}`)
-	for _, args := range [][]any{nil, {""}, {"", "0", "-1"}, {"", "", "", ""}} {
-		require.JSONEq(t, `[{"name":"w","jobs":0,"stalled":0}]`, e.run("workers", args...).(string))
-	}
-}
-
 func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 	e := newEnv(t)
 	cost := func() int { return e.cost(func() { require.NotEmpty(t, e.infos()) }) }

@@ -132,38 +132,42 @@ func TestWaitForAJobThatIsPutLater(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
 
-func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
-	for name, config := range map[string]qless.ClientConfig{
-		"together": {}, "alone": {Unbatched: true},
+// Puts of many goroutines share scripts, unless a client sends each alone.
+func TestOfPutsAtOnceOnePutsTheJob(t *testing.T) {
+	for name, options := range map[string]func(round int) []qless.PutOption{
+		"a jid": func(round int) []qless.PutOption {
+			return []qless.PutOption{qless.JID(fmt.Sprint("j", round)), qless.IfAbsent}
+		},
+		"a key":      func(round int) []qless.PutOption { return []qless.PutOption{qless.Unique(round)} },
+		"a replaced": func(round int) []qless.PutOption { return []qless.PutOption{qless.Unique(round).Replace()} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvWith(t, config)
-			const rounds, putters = 20, 16
-			for round := range rounds {
-				jid := fmt.Sprint("j", round)
-				var puts, refused atomic.Int64
-				together(putters, func(n int) {
-					c := e.Client
-					if n%2 == 0 {
-						c = e.NewClient(e.Redis, config)
+		for _, config := range []qless.ClientConfig{{}, {Unbatched: true}} {
+			t.Run(fmt.Sprint(name, config.Unbatched), func(t *testing.T) {
+				e := newEnvWith(t, config)
+				clients := []*qless.Client{e.Client, e.NewClient(e.Redis, config)}
+				for round := range 10 {
+					const putters = 20
+					var put atomic.Int64
+					var found [putters]string
+					together(putters, func(n int) {
+						jid, err := clients[n%2].Queue("q").Put(t.Context(), "K", n, options(round)...)
+						if found[n] = jid; err == nil {
+							put.Add(1)
+						} else if !errors.Is(err, qless.ErrExists) {
+							t.Error(err)
+						}
+					})
+					require.Equal(t, slices.Repeat(found[:1], putters), found[:])
+					require.Equal(t, 1+round, e.Counts("q").Waiting)
+					if name == "a replaced" {
+						require.EqualValues(t, putters, put.Load())
+						continue
 					}
-					got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
-					switch {
-					case got != jid:
-						t.Errorf("%s was put as %s: %v", jid, got, err)
-					case err == nil:
-						puts.Add(1)
-					case errors.Is(err, qless.ErrExists):
-						refused.Add(1)
-					default:
-						t.Error(err)
-					}
-				})
-				require.EqualValues(t, 1, puts.Load())
-				require.EqualValues(t, putters-1, refused.Load())
-				require.Equal(t, []string{"put"}, whats(e.Read(jid).History))
-			}
-		})
+					require.EqualValues(t, 1, put.Load())
+					require.Equal(t, []string{"put"}, whats(e.Read(found[0]).History))
+				}
+			})
+		}
 	}
 }
 
@@ -293,19 +297,6 @@ func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 		require.Equal(t, []string{"put"}, whats(job.History))
 	}
 	require.Equal(t, 67, e.Counts("q0").Waiting)
-}
-
-func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
-	e := newEnv(t)
-	together(8, func(i int) {
-		for range 25 {
-			if i == 0 {
-				assert.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
-			}
-			assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
-		}
-	})
-	require.Equal(t, 200, e.Counts("q").Waiting)
 }
 
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {

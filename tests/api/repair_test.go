@@ -51,49 +51,6 @@ func does(t *testing.T, r inspect.Repair, err error, count int, others left) {
 // waiting returns the jids of the waiting jobs of a queue, in order.
 func (e *env) waiting(queue string) []string { return e.all(e.inspect().Queue(queue, inspect.Waiting)) }
 
-func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 5 {
-			e.fail(fmt.Sprint("q", i%2), "g", qless.JID(fmt.Sprint("j", i)), qless.Retries(2))
-			e.Clock.Advance(time.Second)
-		}
-		r, err := e.inspect().Failed("g").AtMost(3).Unfail(t.Context())
-		does(t, r, err, 3, left{})
-		require.ElementsMatch(t, []string{"j0", "j2"}, e.waiting("q0"))
-		require.Equal(t, []string{"j1"}, e.waiting("q1"))
-		require.Equal(t, 2, e.Read("j0").Remaining)
-		r, err = e.inspect().Failed("g").Unfail(t.Context(), qless.Retries(7), qless.TTL(time.Hour))
-		does(t, r, err, 2, left{})
-		require.Equal(t, 7, e.Read("j3").Remaining)
-		require.Equal(t, 7, e.Read("j3").Retries)
-		require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j4").Until, time.Second)
-		require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
-		e.Clock.Advance(2 * time.Hour)
-		require.Equal(t, []string{"j1"}, jids(e.Pops("q1", 9)), "j3 has lived for too long")
-		r, err = e.inspect().Failed("g").Unfail(t.Context())
-		does(t, r, err, 0, left{})
-		for _, count := range []int{0, -2} {
-			requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(count).Unfail(t.Context())))
-			requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(count).Cancel(t.Context())))
-		}
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("").AtMost(1).Unfail(t.Context())))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), qless.Retries(-1))))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), qless.TTL(0))))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), nil)))
-	})
-}
-
-func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		want := []string{"b", "d", "a", "c"}
-		for _, jid := range want {
-			require.NoError(t, e.start("q", qless.JID(jid)).Fail(t.Context(), "g", "m"))
-		}
-		require.NoError(t, errOf(e.inspect().Failed("g").Unfail(t.Context())))
-		require.Equal(t, want, jids(e.Pops("q", 9)))
-	})
-}
-
 func TestOptionsOfAnUnfail(t *testing.T) {
 	for name, unfail := range map[string]func(e *env, options ...qless.UnfailOption) error{
 		"a job": func(e *env, options ...qless.UnfailOption) error {
@@ -240,17 +197,6 @@ func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
 		require.Equal(t, "api", page.Items[0].Parked)
 		require.Empty(t, e.Pops("q", 1))
 		require.Equal(t, "api", e.Read("j").Parked, "it is parked again")
-	})
-}
-
-func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.park("q", "j")
-		require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
-		require.Empty(t, e.Read("j").Parked)
-		require.Zero(t, must(e.inspect().Limit(t.Context(), "api"))(t).Parked)
-		require.NoError(t, e.Limit("api").Unset(t.Context()))
-		require.Equal(t, qless.StateScheduled, e.Read("j").State)
 	})
 }
 

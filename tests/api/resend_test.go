@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,73 +56,78 @@ func onRunning(t *testing.T, method string) sending {
 	return func(_ *qless.Client, j *qless.Job) error { return jobMethods[method](t.Context(), j) }
 }
 
-func TestCommandsThatAreNotSentTwice(t *testing.T) {
+// sendings returns calls by their commands, and further words. Those that are sent again leave
+// everything as after being sent once. A put does so if its jid is new, unless the job may be
+// forgotten by then.
+func sendings(t *testing.T) (again, once map[string]sending) {
 	ctx := t.Context()
-	for where, c := range cuts {
-		for command, call := range map[string]sending{
-			"pop": func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Pop(ctx, 2)) },
-			"put": func(c *qless.Client, _ *qless.Job) error {
-				return errOf(c.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
-			},
-			"timeout": func(c *qless.Client, j *qless.Job) error { return repairs.TimeOut(ctx, c, j.JID) },
-			"unfail": func(c *qless.Client, _ *qless.Job) error {
-				return errOf(repairs.UnfailInto(ctx, c, "q", "g", 1))
-			},
-			"recur": func(c *qless.Client, _ *qless.Job) error {
-				return errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour))
-			},
-			"complete": onRunning(t, "Complete"), "retry": onRunning(t, "Retry"),
-			"fail": onRunning(t, "Fail"), "log": onRunning(t, "Log"), "cancel": onRunning(t, "Cancel"),
-			"release": onRunning(t, "Release"),
-			"requeue": onRunning(t, "Move"),
-		} {
-			t.Run(command+", "+where, func(t *testing.T) {
-				e, proxy, client := proxied(t)
-				for _, jid := range []string{"running", "a", "b", "c", "d", "e"} {
-					e.Put("q", qless.JID(jid))
-				}
-				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
-				running := *jobs[0]
-
-				before, popped := e.Dump(), seen(proxy, command)
-				c.cut(proxy, scripts.Sent(command))
-				requireCode(t, qless.ErrUnavailable, call(client, &running))
-				require.Equal(t, popped+1, seen(proxy, command))
-				require.Equal(t, *jobs[0], running, "the outcome is unknown")
-				if c.ran && command != "unfail" {
-					require.NotEqual(t, before, e.Dump())
-				} else {
-					require.Equal(t, before, e.Dump())
-				}
-				if command == "pop" && c.ran {
-					require.Equal(t, 3, e.Counts("q").Running, "one batch is locked")
-				}
-			})
+	put := func(options ...qless.PutOption) sending {
+		return func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Put(ctx, "K", nil, options...)) }
+	}
+	putMany := func(options ...qless.PutOption) sending {
+		return func(c *qless.Client, _ *qless.Job) error {
+			return errOf(c.Queue("q").PutMany(ctx, []qless.JobSpec{spec(), spec(options...)}))
 		}
 	}
+	again = map[string]sending{
+		"get":        func(c *qless.Client, _ *qless.Job) error { return errOf(c.Job(ctx, "running")) },
+		"peek":       func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Peek(ctx, 1)) },
+		"config.set": func(c *qless.Client, _ *qless.Job) error { return c.Config().Set(ctx, "heartbeat", 5) },
+		"queues":     func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queues(ctx)) },
+		"heartbeat":  onRunning(t, "Heartbeat"),
+		"tag":        onRunning(t, "Tag"),
+		"put for long": put(qless.KeepFor(time.Hour), qless.TTL(time.Hour), qless.StartBy(time.Second),
+			qless.KeepFailedFor(qless.Forever)),
+	}
+	once = map[string]sending{
+		"pop":     func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Pop(ctx, 2)) },
+		"timeout": func(c *qless.Client, j *qless.Job) error { return repairs.TimeOut(ctx, c, j.JID) },
+		"unfail":  func(c *qless.Client, _ *qless.Job) error { return errOf(repairs.UnfailInto(ctx, c, "q", "g", 1)) },
+		"recur":   func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)) },
+		"put jid": put(qless.JID("new")), "put.many jid": putMany(qless.JID("j"), qless.IfAbsent),
+		"put KeepFor": put(qless.KeepFor(0)), "put.many KeepFor": putMany(qless.KeepFor(0)),
+		"put KeepFailedFor": put(qless.KeepFailedFor(time.Second)), "put.many KeepFailedFor": putMany(qless.KeepFailedFor(time.Second)),
+		"put TTL": put(qless.TTL(time.Second)), "put.many TTL": putMany(qless.TTL(time.Second)),
+		"complete": onRunning(t, "Complete"), "retry": onRunning(t, "Retry"), "release": onRunning(t, "Release"),
+		"fail": onRunning(t, "Fail"), "log": onRunning(t, "Log"), "cancel": onRunning(t, "Cancel"), "requeue": onRunning(t, "Move"),
+	}
+	return again, once
 }
 
-func TestCommandsThatAreSentAgain(t *testing.T) {
-	ctx := t.Context()
+func TestWhichCommandsAreSentAgain(t *testing.T) {
+	again, once := sendings(t)
 	for where, c := range cuts {
-		for command, call := range map[string]sending{
-			"get":  func(c *qless.Client, _ *qless.Job) error { return errOf(c.Job(ctx, "running")) },
-			"peek": func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queue("q").Peek(ctx, 1)) },
-			"config.set": func(c *qless.Client, _ *qless.Job) error {
-				return c.Config().Set(ctx, "heartbeat", 5)
-			},
-			"queues":    func(c *qless.Client, _ *qless.Job) error { return errOf(c.Queues(ctx)) },
-			"heartbeat": onRunning(t, "Heartbeat"), "tag": onRunning(t, "Tag"),
-		} {
-			t.Run(command+", "+where, func(t *testing.T) {
-				e, proxy, client := proxied(t)
-				e.Put("q", qless.JID("running"))
-				e.Put("q")
-				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
-				c.cut(proxy, scripts.Sent(command))
-				require.NoError(t, call(client, jobs[0]))
-				require.Equal(t, 2, seen(proxy, command))
-			})
+		for isAgain, calls := range map[bool]map[string]sending{true: again, false: once} {
+			for name, call := range calls {
+				t.Run(name+", "+where, func(t *testing.T) {
+					command, _, _ := strings.Cut(name, " ")
+					e, proxy, client := proxied(t)
+					for _, jid := range []string{"running", "a", "b", "c", "d", "e"} {
+						e.Put("q", qless.JID(jid))
+					}
+					jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
+					running := *jobs[0]
+					before, sent := e.Dump(), seen(proxy, command)
+					c.cut(proxy, scripts.Sent(command))
+					err := call(client, &running)
+					if isAgain {
+						require.NoError(t, err)
+						require.Equal(t, sent+2, seen(proxy, command))
+						return
+					}
+					requireCode(t, qless.ErrUnavailable, err)
+					require.Equal(t, sent+1, seen(proxy, command))
+					require.Equal(t, *jobs[0], running, "the outcome is unknown")
+					if c.ran && command != "unfail" {
+						require.NotEqual(t, before, e.Dump())
+					} else {
+						require.Equal(t, before, e.Dump())
+					}
+					if command == "pop" && c.ran {
+						require.Equal(t, 3, e.Counts("q").Running, "one batch is locked")
+					}
+				})
+			}
 		}
 	}
 }
@@ -192,18 +198,6 @@ func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
-	for where, c := range cuts {
-		t.Run(where, func(t *testing.T) {
-			_, proxy, client := proxied(t)
-			c.cut(proxy, scripts.Sent("put.many"))
-			jobs := []qless.JobSpec{{Klass: "K"}, spec(qless.JID("j"), qless.IfAbsent)}
-			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), jobs)))
-			require.Equal(t, 1, seen(proxy, "put.many"))
-		})
-	}
-}
-
 // The caller may repeat such a put, and learns whether the first one took effect.
 func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	for where, c := range cuts {
@@ -271,15 +265,6 @@ func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
 		}
 	}, ignore})
 	tour.Client(t, e.NewLiveClient(rdb, qless.ClientConfig{}))
-}
-
-func TestARestartedServerIsGivenTheScripts(t *testing.T) {
-	e := newEnvOn(t, testkit.Start(t, "--appendonly", "yes"))
-	jid := e.Put("q")
-	e.Server.Restart()
-	require.Equal(t, jid, e.Pop("q").JID)
-	e.Server.Restart()
-	require.NoError(t, e.Read(jid).Complete(t.Context()))
 }
 
 func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {

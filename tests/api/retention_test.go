@@ -313,34 +313,3 @@ func TestAnInvalidSweep(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, errOf(inspect.New(client).Sweep(t.Context(), queues...)))
 	}
 }
-
-func TestForgetRefusesAQueueWithJobs(t *testing.T) {
-	for state, fill := range map[string]func(e *env){
-		"waiting":   func(e *env) { e.Put("q") },
-		"running":   func(e *env) { e.Put("q"); e.Pop("q") },
-		"stalled":   func(e *env) { e.Put("q"); e.Pop("q"); e.Clock.Advance(time.Hour) },
-		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Hour)) },
-		"depends":   func(e *env) { e.Put("q", qless.DependsOn{e.Put("others")}) },
-		"limited": func(e *env) {
-			e.limit("one", qless.LimitConfig{Concurrency: 1})
-			e.start("others", qless.Limits{"one"})
-			e.Put("q", qless.Limits{"one"})
-			require.Empty(e.T, e.Pops("q", 1))
-		},
-		"recurring": func(e *env) {
-			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))))
-		},
-	} {
-		runOnEach(t, state, func(t *testing.T, e *env) {
-			fill(e)
-			e.Unchanged(func() {
-				err := e.ForgetQueue(t.Context(), "q")
-				require.Equal(t, "Queue q has 1 job", requireCode(t, qless.ErrInvalid, err).Message)
-			})
-			e.asPHP("queue.forget|q") // other clients forget the queue, and keep its jobs
-			for _, queue := range must(e.Queues(t.Context()))(t) {
-				require.NotEqual(t, "q", queue.Name)
-			}
-		})
-	}
-}

@@ -14,7 +14,6 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
-	"github.com/qless/qless-go/tests/testbed"
 )
 
 const day = 24 * time.Hour
@@ -481,25 +480,6 @@ func TestDamagedRatesCostOnlyThemselves(t *testing.T) {
 		_, err := e.Run(t.Context(), "rates.add", "", "a", "3", "60", "q", "K", "5,0,0||")
 		require.ErrorContains(t, err, "WRONGTYPE")
 	})
-}
-
-func TestRatesOfSeveralNamespacesAddUp(t *testing.T) {
-	e := newEnv(t)
-	var clients []*qless.Client
-	for i := range 3 {
-		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("n%d:", i)}))
-		shard := &env{&testbed.Env{Client: clients[i], T: t, Redis: e.Redis, Clock: e.Clock}}
-		shard.addRates("a", 1, 0, "q", "K", "1,0,0|3:1|4:1", "q", fmt.Sprint("K", i), "0,1,0||")
-	}
-	var sum inspect.Rates
-	for _, client := range clients {
-		points := must(inspect.New(client).Rates(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)}))(t)
-		require.Len(t, points, 1)
-		sum.Add(points[0].Rates)
-	}
-	require.Equal(t, "3 3 0 3/3", tally(sum))
-	require.Equal(t, 3, sum.Wait.Histogram[0].Count)
-	require.Len(t, sum.Wait.Histogram, 1)
 }
 
 func TestCommandsThatRatesCost(t *testing.T) {

@@ -1,18 +1,14 @@
 package api
 
 import (
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
-	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -106,23 +102,6 @@ func TestWithoutPartsTheKlassAndTheDataAreUnique(t *testing.T) {
 	})
 }
 
-func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
-	e := newEnv(t)
-	alone := e.NewClient(e.Redis, qless.ClientConfig{Unbatched: true})
-	for i, client := range []*qless.Client{e.Client, alone} {
-		var put atomic.Int32
-		together(50, func(int) {
-			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Unique("k", i))
-			if err == nil {
-				put.Add(1)
-			} else if !errors.Is(err, qless.ErrExists) {
-				t.Error(err)
-			}
-		})
-		require.EqualValues(t, 1, put.Load())
-	}
-}
-
 func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
@@ -213,54 +192,17 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 	}
 }
 
-func TestReplacingAmongManyPuts(t *testing.T) {
+// The model has jobs that are replaced among many puts.
+func TestAReplacedJobIsNamedTwiceByAPutMany(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		spec := func(data int, options ...qless.PutOption) qless.JobSpec {
-			return qless.JobSpec{Klass: "K", Data: data, Options: options}
-		}
-		key := func(parts ...any) qless.UniqueOption { return qless.Unique(parts...).Replace() }
-		waiting := e.Put("q", key("waiting"), qless.Tags{"old"})
-		running := e.Put("q2", key("running"))
-		e.Pop("q2")
-		jids := e.puts("q",
-			spec(0, qless.JID("plain")),
-			spec(1, key("waiting"), qless.Tags{"one"}),
-			spec(2, key("new"), qless.Delay(time.Minute)),
-			spec(3, key("running")),
-			spec(4, key("waiting"), qless.Tags{"two"}),
-			spec(5, key("new"), qless.Tags{"new"}),
-			spec(6, key("running"), qless.Delay(time.Minute)),
-			spec(7, qless.JID("given"), qless.Unique("given"), qless.Headers{"a": "1"}),
-			spec(8, key("given").KeepDue()),
-			spec(9, key("new").KeepDue(), qless.Delay(time.Hour)),
-		)
-		require.Equal(t, []string{"plain", waiting, jids[2], jids[3], waiting, jids[2], jids[3], "given", "given", jids[2]}, jids)
-		for jid, want := range map[string]string{
-			waiting: "4 waiting [two] []",
-			jids[2]: "9 waiting [] []",
-			jids[3]: "6 depends [] [" + running + "]",
-			"given": "8 waiting [] []",
-		} {
-			job := e.Read(jid)
-			require.Equal(t, want, fmt.Sprint(string(job.Data), " ", job.State, " ", job.Tags, " ", job.Dependencies))
-			require.Equal(t, "put", job.History[len(job.History)-1].What)
-		}
-		require.Len(t, e.Read("given").History, 1)
-		require.Equal(t, 4, e.Counts("q").Waiting)
-		require.Equal(t, 1, e.Counts("q").Depends)
-		require.Equal(t, int64(6), e.Redis.Exists(t.Context(), "ql:j:plain", "ql:j:given", "ql:j:"+waiting,
-			"ql:j:"+running, "ql:j:"+jids[2], "ql:j:"+jids[3]).Val())
-
+		waiting := e.Put("q", again())
+		by, replacing := spec(qless.JID(waiting)), spec(again())
 		e.Unchanged(func() {
-			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				spec(1, qless.JID(waiting)), spec(2, key("waiting")),
-			})
-			requireCode(t, qless.ErrInvalid, err)
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				spec(2, key("waiting")), spec(1, qless.JID(waiting)),
-			})
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{by, replacing})))
+			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{replacing, by})
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "is named twice")
 		})
+		require.Equal(t, []string{waiting, waiting}, e.puts("q", replacing, replacing))
 	})
 }
 
@@ -309,26 +251,6 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 			require.Equal(t, "third", e.Pop("q").JID)
 		})
 	}
-}
-
-// The puts of many goroutines share scripts, and each gets the jid of its own job.
-func TestManyReplaceAtOnce(t *testing.T) {
-	e := newEnv(t)
-	jids := make(chan string, 100)
-	for range cap(jids) {
-		go func() {
-			jid, err := e.Queue("q").Put(t.Context(), "K", nil, again())
-			if err != nil {
-				jid = err.Error()
-			}
-			jids <- jid
-		}()
-	}
-	first := <-jids
-	for range cap(jids) - 1 {
-		require.Equal(t, first, <-jids)
-	}
-	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
 func TestPutsThatReplaceAreSentAgain(t *testing.T) {
@@ -395,43 +317,25 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
-// However a following job ends, the job that it follows has the key again, and no other run
-// overlaps. The model has the usual ends.
-func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
-	for name, end := range map[string]func(e *env, jid string){
-		"bulk": func(e *env, jid string) {
-			require.NoError(e.T, errOf(e.inspect().JIDs(jid).Cancel(e.T.Context())))
-		},
-		"withdrawn": func(e *env, jid string) {
-			require.NoError(e.T, lease.New(e.Client).Withdraw(e.T.Context(), jid))
-		},
-		"complete": func(e *env, jid string) { e.end(jid, repairs.Ending{}) },
-		"failed": func(e *env, jid string) {
-			e.end(jid, repairs.Ending{State: qless.StateFailed, Group: "g"})
-		},
-		"canceled by another script": func(e *env, jid string) {
-			other := e.Read(jid).Dependencies[0]
-			for _, command := range [][]any{
-				{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
-				{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
-			} {
-				require.NoError(e.T, e.Redis.Do(e.T.Context(), command...).Err())
-			}
-		},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			first := e.trigger(1, qless.LockTime(time.Hour))
-			running := e.Pop("q")
-			second := e.trigger(2)
-			require.NotEqual(t, first, second)
-			end(e, second)
-			e.holder(first)
-			e.held(first, qless.Unique("k"))
-			third := e.trigger(3)
-			require.NotContains(t, []string{first, second}, third)
-			require.Empty(t, e.Pops("q", 5), "they don't overlap")
-			require.NoError(t, running.Complete(t.Context()))
-			require.Equal(t, third, e.Pop("q").JID)
-		})
-	}
+// The job that it follows has the key again, and no other run overlaps. The model has the other
+// ends.
+func TestTheKeyOfAFollowerThatAnotherScriptCancels(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		first := e.trigger(1, qless.LockTime(time.Hour))
+		running := e.Pop("q")
+		second := e.trigger(2)
+		require.NotEqual(t, first, second)
+		for _, command := range [][]any{
+			{"del", "ql:j:" + second, "ql:j:" + second + "-history", "ql:j:" + second + "-dependencies"},
+			{"srem", "ql:j:" + first + "-dependents", second}, {"zrem", "ql:q:q-depends", second},
+		} {
+			require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
+		}
+		e.held(first, qless.Unique("k"))
+		third := e.trigger(3)
+		require.NotContains(t, []string{first, second}, third)
+		require.Empty(t, e.Pops("q", 5), "they don't overlap")
+		require.NoError(t, running.Complete(t.Context()))
+		require.Equal(t, third, e.Pop("q").JID)
+	})
 }

@@ -120,17 +120,6 @@ func losesLock(e *env) error {
 	return fmt.Errorf("the job was not popped again")
 }
 
-func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		jid := e.Put("q")
-		require.NoError(t, e.popWith(7).Complete(t.Context()))
-		require.Equal(t, "7", string(must(e.Wait(t.Context(), jid))(t).Data))
-		require.Empty(t, e.stored(jid))
-		requireCode(t, qless.ErrNotFound, errOf(e.Wait(t.Context(), "unknown")))
-	})
-}
-
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -289,19 +278,6 @@ func TestAResultIsReadIntoAValue(t *testing.T) {
 		require.Equal(t, "null", string(result.Data))
 		result.Data = raw(`"text"`)
 		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
-	})
-}
-
-func TestAResultThatIsNoJSONIsRefused(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		job := e.popWith("good")
-		deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
-		for _, bad := range []any{raw("{"), []byte("x"), make(chan int), raw(deep)} {
-			requireCode(t, qless.ErrInvalid, job.SetResult(bad))
-		}
-		require.NoError(t, job.Complete(t.Context()))
-		require.Equal(t, `"good"`, string(e.result(jid).Data))
 	})
 }
 
