@@ -120,6 +120,7 @@ func TestNoNamesAtAllAreRefused(t *testing.T) {
 		} {
 			requireCode(t, qless.ErrInvalid, err)
 		}
+		require.Empty(t, must(e.Jobs(t.Context()))(t))
 	})
 }
 

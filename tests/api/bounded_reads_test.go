@@ -687,21 +687,3 @@ func TestManyJobsAtOnce(t *testing.T) {
 		require.NotContains(t, key, "ql:j:")
 	}
 }
-
-func TestManyQueuesAndWorkers(t *testing.T) {
-	e := newLargeEnv(t)
-	const few = 1500
-	for i := range few {
-		name := fmt.Sprintf("%04d", i)
-		e.run("put", name, name, name, "K", "{}", "0")
-		e.run("pop", name, name, "1")
-	}
-	require.Len(t, must(e.Queues(t.Context()))(t), few)
-	workers := must(e.inspect().Workers(t.Context()))(t)
-	require.Len(t, workers, few)
-	e.Clock.Advance(48 * time.Hour)
-	for range 2 {
-		workers = must(e.inspect().Workers(t.Context()))(t)
-	}
-	require.Empty(t, workers, "they are forgotten by the thousand")
-}

@@ -186,7 +186,13 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 		require.NoError(t, errOf(batch.Add(t.Context(), "q", specs(1000))))
 	}
 	require.NoError(t, batch.Commit(t.Context()))
+	e.Unchanged(func() { require.NoError(t, batch.Commit(t.Context()), "again") })
+	require.Equal(t, thousands*1000, e.status(batch).Pending)
 	e.requirePages(batch, thousands*1000)
+	for _, err := range batch.Pending(t.Context()) {
+		require.NoError(t, err)
+		break // ends the iteration
+	}
 	calls := 0
 	client := e.observing(func(call qless.Command) {
 		if call.Name == "cancel.all" {

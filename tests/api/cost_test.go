@@ -260,25 +260,6 @@ func TestAProgressCostsACommandToRead(t *testing.T) {
 	require.Equal(t, before+1, read())
 }
 
-func TestAFairPutForgetsAtMostTwoTenants(t *testing.T) {
-	e := newEnv(t)
-	e.putCost("first")
-	plain := e.putCost("plain")
-	e.Pops("q", 2)
-	for i := range 5 {
-		e.putCost(fmt.Sprint("many", i, "j"), qless.Fair("many"))
-	}
-	for _, tenant := range []string{"a", "b", "c"} {
-		e.putCost(tenant, qless.Fair(tenant))
-	}
-	e.Pops("q", 5) // theirs, and two of many
-	var more []int
-	for i := range 3 {
-		more = append(more, e.putCost(fmt.Sprint("more", i, "j"), qless.Fair("many"))-plain)
-	}
-	require.Equal(t, []int{5, 5, 4}, more)
-}
-
 func TestAJobThatIsForgottenCostsAWorkerOneCommand(t *testing.T) {
 	e := newEnv(t)
 	finish := func(prefix string, options ...qless.PutOption) int {

@@ -29,7 +29,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 			{State: qless.StateFailed, Group: "g", Message: "m", Result: 7},
 		} {
 			runOnEach(t, fmt.Sprint(place, " ", end.State), func(t *testing.T, e *env) {
-				bring[place](e, qless.JID("j"), qless.Unique("k"))
+				bring[place](e, qless.JID("j"), qless.Unique("k"), qless.Limits{"l"})
 				e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
 				ended := e.waits(t.Context(), "j")
 				state := must(repairs.End(t.Context(), e.As("anybody"), "j", end))(t)
@@ -229,26 +229,6 @@ func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
 
 	errs = lease.New(e.As("w2")).Complete(ctx, "q", e.Pop("q").JID)
 	require.ErrorIs(t, errs[0], qless.ErrLockLost)
-}
-
-func TestFailKeepsAJobInItsGroup(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, job.SetData("at the end"))
-	require.NoError(t, job.Fail(t.Context(), "io error", "line 1\nline 2 \xff"))
-
-	read := e.Read(jid)
-	require.Equal(t, `"at the end"`, string(read.Data))
-	require.Equal(t, &qless.Failure{
-		Group: "io error", Message: "line 1\nline 2 \uFFFD", When: noon.Local(), Worker: "w1",
-	}, read.Failure)
-	last := read.History[len(read.History)-1]
-	require.Equal(t, qless.HistoryEntry{When: noon.Local(), What: "failed", Worker: "w1", Group: "io error"}, last)
-
-	require.Equal(t, map[string]int{"io error": 1}, must(e.inspect().FailureGroups(t.Context()))(t))
-	require.NoError(t, read.Cancel(t.Context()))
-	require.Equal(t, map[string]int{}, must(e.inspect().FailureGroups(t.Context()))(t))
 }
 
 func TestWorkersReportWhatTheyHold(t *testing.T) {

@@ -2,8 +2,6 @@ package api
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -103,37 +101,6 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 			require.NoError(t, leave(e))
 			require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())
 		})
-	}
-}
-
-// As long as all of them have waiting jobs, tenants of one weight differ by at most one job, and
-// tenants of different weights by the value of a turn.
-func TestSharesOfRandomTenants(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 1))
-	e := newEnv(t)
-	weights := []float64{1, 1, 2, 0.5}
-	puts := make([]int, len(weights))
-	for range 400 {
-		tenant := dice.IntN(len(weights))
-		name := string(rune('a' + tenant))
-		e.Put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.Fair(name, qless.Weight(weights[tenant])))
-		puts[tenant]++
-	}
-	from := map[string]int{}
-	for taken := 1; ; taken++ {
-		e.tenants(1, from)
-		for i := range weights {
-			if from[string(rune('a'+i))] == puts[i] {
-				return
-			}
-			share := float64(from[string(rune('a'+i))]) / weights[i]
-			for j := range weights {
-				other := float64(from[string(rune('a'+j))]) / weights[j]
-				require.Less(t, math.Abs(share-other), 1/weights[i]+1/weights[j]+0.01, "after %d, %v", taken, from)
-			}
-		}
 	}
 }
 

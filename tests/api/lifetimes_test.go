@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
@@ -192,43 +191,6 @@ func canceling(state qless.State) []string {
 	return []string{"ql:log " + payload, "ql:w:w1 " + payload, "ql:canceled j"}
 }
 
-func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
-	ends := map[string]func(e *env, job *qless.Job) error{
-		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
-		"finish": func(e *env, job *qless.Job) error {
-			e.start("q", qless.JID("plain"))
-			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
-			page, err := e.inspect().Completed().JIDs(e.T.Context(), inspect.Range{})
-			require.Equal(e.T, []string{"plain"}, page.Items)
-			return err
-		},
-		"finish alone": func(e *env, job *qless.Job) error {
-			e.run("finish", "w1", "complete", job.JID, "q", "", "0")
-			return nil
-		},
-	}
-	for what, end := range ends {
-		runOnEach(t, what, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
-				qless.Unique("key"))
-			e.Put("next", qless.JID("after"), qless.DependsOn{"j"})
-			heard := e.Redis.Subscribe(t.Context(), "ql:log", "ql:end")
-			defer func() { require.NoError(t, heard.Close()) }()
-			for range 2 {
-				require.NoError(t, errOf(heard.Receive(t.Context())))
-			}
-			require.NoError(t, end(e, e.Pop("q")))
-			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
-			require.Contains(t, until(t, heard, "ql:end"),
-				`ql:log {"event":"completed","jid":"j","queue":"q"}`)
-			e.gone("j")
-			require.Equal(t, "after", e.Pop("next").JID)
-			require.NotZero(t, e.stats("q", noon).Run.Count)
-			require.Empty(t, must(e.Holder(t.Context(), "key"))(t))
-		})
-	}
-}
-
 // A forgotten job leaves no result behind, but clients that wait for it get the result.
 func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
@@ -362,17 +324,6 @@ func TestASweepEndsAtMostAHundredLives(t *testing.T) {
 	})
 }
 
-// The server's clock decides, not the machine's.
-func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
-	e := newEnv(t)
-	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
-	put := func(at time.Time) qless.State {
-		return e.Read(must(client.Queue("q").Put(t.Context(), "K", nil, qless.At(at)))(t)).State
-	}
-	require.Equal(t, qless.StateWaiting, put(time.Now().Add(-time.Minute)))
-	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
-}
-
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	e := newEnv(t)
 	_, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}, Schedules: []qless.Schedule{{
@@ -458,41 +409,26 @@ func TestALockThatLastsNoTimeAtAll(t *testing.T) {
 	})
 }
 
-// lockTimes are the ways to lock a job for 2 s.
-var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
-	"of the job": func(e *env, options ...qless.PutOption) *qless.Job {
-		e.Put("q", append(options, qless.LockTime(2*time.Second))...)
-		return e.Pop("q")
-	},
-	"of the receive": func(e *env, options ...qless.PutOption) *qless.Job {
-		e.T.Cleanup(func() { _ = e.Close() })
-		e.Put("q", options...)
-		return e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
-	},
-}
-
-func TestALockTimeHasNoGracePeriod(t *testing.T) {
-	for name, take := range lockTimes {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			job := take(e, qless.JID("j"), qless.Retries(3))
-			lost := e.Redis.Subscribe(t.Context(), "ql:w:w1")
-			t.Cleanup(func() { _ = lost.Close() })
-			require.NoError(t, errOf(lost.Receive(t.Context())))
-
-			e.Clock.Advance(1900 * time.Millisecond)
-			require.Empty(t, e.Pops("q", 1))
-			e.Clock.Advance(200 * time.Millisecond)
-			jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
-			require.Equal(t, []string{"j"}, jids(jobs))
-			require.Equal(t, 2, jobs[0].Remaining)
-			require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
-			require.Contains(t, must(lost.ReceiveMessage(t.Context()))(t).Payload, "lock_lost")
-			require.Equal(t, 1, must(e.Queue("q").Stats(t.Context(), e.Clock.Now()))(t).Retries)
-			requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
-			require.NoError(t, jobs[0].Complete(t.Context()))
-			require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
-		})
-	}
+// The model has the lock times of jobs.
+func TestTheLockTimeOfAReceiveHasNoGracePeriod(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		e.Put("q", qless.JID("j"), qless.Retries(3))
+		job := e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
+		lost := heard(t, e.Redis, "ql:w:w1")
+		e.Clock.Advance(1900 * time.Millisecond)
+		require.Empty(t, e.Pops("q", 1))
+		e.Clock.Advance(200 * time.Millisecond)
+		jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
+		require.Equal(t, []string{"j"}, jids(jobs))
+		require.Equal(t, 2, jobs[0].Remaining)
+		require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
+		require.Contains(t, lost(), "lock_lost")
+		require.Equal(t, 1, e.stats("q", e.Clock.Now()).Retries)
+		requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
+		require.NoError(t, jobs[0].Complete(t.Context()))
+		require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
+	})
 }
 
 func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {

@@ -229,6 +229,8 @@ func TestWhatAListShowsOfAJob(t *testing.T) {
 		want.Due = noon.Add(61*time.Second + time.Hour)
 		want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
 		require.Equal(t, want, only(inspect.Scheduled))
+		tagged := must(e.inspect().Tagged("red").List(ctx, inspect.Range{}))(t)
+		require.Equal(t, want, rounded(tagged.Items[0]), "every list shows when it is due")
 
 		e.Clock.Advance(time.Hour)
 		require.True(t, only(inspect.Scheduled).IsDue)
@@ -251,18 +253,6 @@ func TestWhatAListShowsOfAJob(t *testing.T) {
 		e.Clock.Advance(time.Minute)
 		recurring.IsDue = true
 		require.Equal(t, recurring, only(inspect.Recurring))
-	})
-}
-
-func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
-		page := must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, noon.Add(time.Minute), rounded(page.Items[0]).Due)
-		require.False(t, page.Items[0].IsDue)
-		e.Clock.Advance(time.Minute)
-		page = must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
-		require.True(t, page.Items[0].IsDue)
 	})
 }
 
@@ -634,23 +624,5 @@ func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {
 		broken := errors.New("broken")
 		_, err := s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
 		require.ErrorIs(t, err, broken)
-	})
-}
-
-func TestTimeoutOfASelection(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, jid := range []string{"a", "b", "c"} {
-			e.Put("q", qless.JID(jid))
-		}
-		e.Pops("q", 2)
-		done := must(e.inspect().JIDs("a", "b", "c", "gone").Timeout(t.Context()))(t)
-		require.Equal(t, 2, done.Changed)
-		require.ErrorIs(t, done.Reasons["c"], qless.ErrNotRunning)
-		require.ErrorIs(t, done.Reasons["gone"], qless.ErrNotFound)
-		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
-		held := rowsOf(t, e.inspect().HeldBy("w1"))
-		require.Empty(t, held)
-		require.ElementsMatch(t, []string{"a", "b"}, jids(e.Pops("q", 2)))
-		require.Equal(t, []string{"a", "b"}, slices.Sorted(slices.Values(rowsOf(t, e.inspect().HeldBy("w1")))))
 	})
 }

@@ -937,27 +937,6 @@ func TestOptionsOfAPutReplaceDefaults(t *testing.T) {
 	}
 }
 
-// The options of a put take effect in an existing job as without a klass.
-func TestAJobThatIsPutAgainGetsTheDefaults(t *testing.T) {
-	e := newEnv(t)
-	q, j := e.Queue("q"), qless.JID("j")
-	klass := qless.NewKlass[any]("K", qless.Priority(4), qless.TTL(time.Hour),
-		qless.Headers{"a": "1"})
-	put := func(options ...qless.PutOption) *qless.Job {
-		t.Helper()
-		return e.Read(must(klass.Put(t.Context(), q, nil, append(options, j)...))(t))
-	}
-	job := put()
-	require.Equal(t, 4, job.Priority)
-	require.False(t, job.Options.TTL.IsZero())
-	require.Equal(t, qless.Headers{"a": "1"}, job.Headers)
-	e.Put("q", j, qless.Priority(5))
-	job = put(qless.TTL(qless.Forever), qless.Headers(nil))
-	require.Equal(t, 4, job.Priority)
-	require.True(t, job.Options.TTL.IsZero())
-	require.Empty(t, job.Headers)
-}
-
 func TestJobsOfAKlassRecur(t *testing.T) {
 	e := newEnv(t)
 	q := e.Queue("q")

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -219,6 +218,7 @@ var foreignPriorities = map[string]int{
 func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 	ctx := t.Context()
 	e := newEnv(t)
+	defer e.Close()
 	for stored, want := range foreignPriorities {
 		jid := e.Put("q")
 		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
@@ -226,6 +226,9 @@ func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 		require.Equal(t, want, e.Read(jid).Priority, stored)
 		require.Equal(t, want, must(e.Jobs(ctx, jid))(t)[0].Priority, stored)
 		require.Equal(t, want, must(e.Queue("q").Peek(ctx, 1))(t)[0].Priority, stored)
+		require.Equal(t, want, e.received(lease.Request{Queues: []string{"q"}})[0].Priority, stored)
+		e.Put("q", qless.JID(jid))
+		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
 		require.Equal(t, want, e.Pop("q").Priority, stored)
 	}
 }
@@ -236,27 +239,5 @@ func TestForeignRecurringPrioritiesAreReadInFull(t *testing.T) {
 	for stored, want := range foreignPriorities {
 		require.NoError(t, e.Redis.HSet(t.Context(), "ql:r:"+recurring.JID, "priority", stored).Err())
 		require.Equal(t, want, e.recurring(recurring.JID).Priority, stored)
-	}
-}
-
-func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
-	e := newEnv(t)
-	want := map[string]int{}
-	for stored, priority := range foreignPriorities {
-		jid := e.Put("q")
-		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "priority", stored).Err())
-		want[jid] = priority
-	}
-	ran := make(chan *qless.Job, len(want))
-	worker := must(qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}}))(t)
-	worker.Handle("K", func(_ context.Context, job *qless.Job) error {
-		ran <- job
-		return nil
-	})
-	require.NoError(t, worker.Start(t.Context()))
-	t.Cleanup(func() { _ = worker.Stop(context.Background()) })
-	for range want {
-		job := testkit.Soon(t, "a job", ran)
-		require.Equal(t, want[job.JID], job.Priority)
 	}
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,27 +60,6 @@ func TestDataIsKeptByteForByte(t *testing.T) {
 		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.Equal(t, data, string(e.Read(jid).Data), "after it was completed")
 	}
-}
-
-func TestUnmarshalAndSetData(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", raw(`{"n":12345678901234567890}`))))
-	job := e.Pop("q")
-
-	var data struct{ N json.Number }
-	require.NoError(t, job.Unmarshal(&data))
-	require.Equal(t, "12345678901234567890", data.N.String())
-
-	var wrong struct{ N string }
-	err := job.Unmarshal(&wrong)
-	require.Equal(t, job.JID, requireCode(t, qless.ErrInvalid, err).JID)
-	var typeError *json.UnmarshalTypeError
-	require.ErrorAs(t, err, &typeError)
-
-	require.NoError(t, job.SetData(map[string]int{"n": 2}))
-	require.Equal(t, `{"n":12345678901234567890}`, string(e.Read(job.JID).Data), "it is saved later")
-	require.NoError(t, job.Complete(t.Context()))
-	require.Equal(t, `{"n":2}`, string(e.Read(job.JID).Data))
 }
 
 func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
@@ -279,24 +257,6 @@ func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.Len(t, put, 1000)
 	require.Equal(t, 1000, e.Counts("q").Waiting)
-}
-
-func TestBatchedPutsOfManyGoroutines(t *testing.T) {
-	e := newEnv(t)
-	together(200, func(i int) {
-		queue, jid := fmt.Sprint("q", i%3), fmt.Sprint(i)
-		got, err := e.Queue(queue).Put(t.Context(), "K", i, qless.JID(jid))
-		if err != nil || got != jid {
-			t.Errorf("put of %s: %s, %v", jid, got, err)
-		}
-	})
-	for i := range 200 {
-		job := e.Read(fmt.Sprint(i))
-		require.Equal(t, fmt.Sprint(i), string(job.Data))
-		require.Equal(t, fmt.Sprint("q", i%3), job.Queue)
-		require.Equal(t, []string{"put"}, whats(job.History))
-	}
-	require.Equal(t, 67, e.Counts("q0").Waiting)
 }
 
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {

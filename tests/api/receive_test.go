@@ -56,6 +56,7 @@ func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 		"none":           {nil, lease.Request{Queues: []string{"empty"}}, ""},
 		"strict":         {nil, lease.Request{Queues: []string{"q", "empty", "p"}, Count: 5}, "q1 q2 q3 p1 p2"},
 		"round-robin":    {nil, lease.Request{Queues: []string{"p", "q"}, Order: qless.OrderRoundRobin, Count: 3}, "p1 q1 p2"},
+		"shuffled":       {nil, lease.Request{Queues: []string{"empty", "p"}, Order: qless.OrderShuffled}, "p1"},
 		"a queue twice":  {nil, lease.Request{Queues: []string{"q", "q"}, Count: 9}, "q1 q2 q3"},
 		"by priority":    {func(e *env) { e.Put("p", qless.JID("p0"), qless.Priority(1)) }, lease.Request{Queues: []string{"p"}}, "p0"},
 		"a paused queue": {func(e *env) { require.NoError(e.T, e.Queue("p").Pause(e.T.Context())) }, lease.Request{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},

@@ -200,23 +200,6 @@ func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
 	})
 }
 
-// Only the first parked job of a limit falls due when a slot is free, so another one has to follow.
-func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
-	for name, at := range map[string]time.Duration{
-		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			e.limit("api", qless.LimitConfig{Rate: 1, Per: 10 * time.Second})
-			e.putLimited("q", "first j next", "api")
-			require.Equal(t, "first", e.popped("q", 3))
-			e.Clock.Advance(at)
-			require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
-			e.Clock.Advance(11*time.Second - at)
-			require.Equal(t, "next", e.popped("q", 3))
-		})
-	}
-}
-
 func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
@@ -287,6 +270,10 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrNotFailed, "b": qless.ErrNotFailed})
 		both(bulk.Promote(ctx))
 		e.Pops("q2", 2)
+		r, err = e.inspect().JIDs("a", "c").Timeout(ctx)
+		does(t, r, err, 1, left{"c": qless.ErrNotRunning})
+		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
+		require.Equal(t, "a", e.Pop("q2").JID)
 		r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
 		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
 		e.Put("q", qless.JID("child"), qless.DependsOn{"a"})
@@ -307,7 +294,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 			errOf(e.inspect().JIDs().Cancel(ctx)), errOf(e.inspect().JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
 			errOf(bulk.Move(ctx, "q", qless.JID("x"))), errOf(bulk.Move(ctx, "q", qless.Unique("x"))),
 			errOf(bulk.Move(ctx, "q", qless.IfAbsent)), errOf(bulk.Move(ctx, "q", qless.DependsOn{"x"})),
-			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)),
+			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)), errOf(bulk.Unfail(ctx, qless.Retries(-1))),
 			errOf(bulk.Move(ctx, "q", qless.Delay(time.Hour), qless.TTL(time.Minute))),
 		} {
 			requireCode(t, qless.ErrInvalid, err)

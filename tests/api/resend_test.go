@@ -295,15 +295,6 @@ func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
 	})
 }
 
-func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
-	e.Unchanged(func() {
-		require.Equal(t, "j", requireCode(t, qless.ErrServer, errOf(e.Job(t.Context(), "j"))).JID)
-		requireCode(t, qless.ErrServer, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
-	})
-}
-
 // copiesScripts makes any server treat the script like Redis 6.2 with "lua-replicate-commands no",
 // which refuses a write after a command such as TIME unless it copies writes to its replicas.
 const copiesScripts = `

@@ -217,16 +217,6 @@ func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		require.NoError(t, e.start("q", qless.JID("j")).Fail(t.Context(), "g", "m"))
-		e.Put("q", qless.JID("child"), qless.DependsOn{"j"})
-		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, repairs.Forget(t.Context(), e.Client, "j")) })
-		require.NoError(t, e.Cancel(t.Context(), "child"))
-		require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
-	})
-}
-
 func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   func(e *env)
@@ -246,6 +236,9 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 		}, time.Minute, 1, qless.StateWaiting, 4},
 		"a lost lock of a job that goes last": {func(e *env) {
 			e.start("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostLast)
+		}, time.Second, 1, qless.StateWaiting, 4},
+		"a lost lock of a job that stays in its place": {func(e *env) {
+			e.start("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostInPlace)
 		}, time.Second, 1, qless.StateWaiting, 4},
 		"a lost lock without retries": {func(e *env) {
 			e.start("q", qless.JID("j"), qless.LockTime(time.Second), qless.Retries(0))

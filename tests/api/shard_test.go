@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -35,39 +34,6 @@ func (e *env) shardedWith(
 		e.T.Cleanup(func() { _ = clients[i].Close() })
 	}
 	return must(shards.New(key, clients...))(e.T)
-}
-
-func TestShardsSpreadJobsEvenly(t *testing.T) {
-	e := newEnv(t)
-	const names = 20000
-	for _, n := range []int{2, 3, 5, 16} {
-		shares := map[*qless.Client]int{}
-		sharded := e.sharded(shards.ByJID, n)
-		for i := range names {
-			shares[sharded.Client("q", fmt.Sprintf("%032d", i))]++
-		}
-		for _, c := range sharded.Clients() {
-			even := float64(names) / float64(n)
-			require.InDelta(t, even, shares[c], 5*math.Sqrt(even), "%d shards", n)
-		}
-	}
-}
-
-func TestAnAddedShardMovesLittle(t *testing.T) {
-	e := newEnv(t)
-	for _, key := range []shards.By{shards.ByJID, shards.ByQueue} {
-		before, after := e.sharded(key, 4), e.sharded(key, 5)
-		moved := 0
-		for i := range 10000 {
-			name := fmt.Sprintf("name-%d", i)
-			was, is := before.Client(name, name).Namespace(), after.Client(name, name).Namespace()
-			if was != is {
-				moved++
-				require.Equal(t, "s4:", is, "jobs that move go to the new shard")
-			}
-		}
-		require.InDelta(t, 2000, moved, 200)
-	}
 }
 
 // Other processes must find the same places, in whatever order they list the shards.

@@ -413,6 +413,11 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 	require.Equal(t, map[string]string{"p": "1 0 0 0/1", "q": "2 1 0 2/3"}, queues(inspect.RateQuery{}))
 	require.Equal(t, map[string]string{"q": "0 1 0 0/1"}, queues(inspect.RateQuery{Klass: "L"}))
 	require.Empty(t, klasses(inspect.RateQuery{Klass: "M"}))
+
+	both := must(e.inspect().RatesByQueue(t.Context(), inspect.RateQuery{From: from, To: to}))(t)
+	both[0].Add(both[1].Rates)
+	require.Equal(t, "3 1 0 2/4", tally(both[0].Rates))
+	require.Len(t, both[0].Run.Histogram, 2)
 }
 
 func TestRatesInSteps(t *testing.T) {

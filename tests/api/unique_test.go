@@ -202,7 +202,8 @@ func TestAReplacedJobIsNamedTwiceByAPutMany(t *testing.T) {
 			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{replacing, by})
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "is named twice")
 		})
-		require.Equal(t, []string{waiting, waiting}, e.puts("q", replacing, replacing))
+		again := e.puts("q", replacing, replacing, spec(again().KeepDue()))
+		require.Equal(t, []string{waiting, waiting, waiting}, again)
 	})
 }
 
@@ -336,6 +337,9 @@ func TestTheKeyOfAFollowerThatAnotherScriptCancels(t *testing.T) {
 		require.NotContains(t, []string{first, second}, third)
 		require.Empty(t, e.Pops("q", 5), "they don't overlap")
 		require.NoError(t, running.Complete(t.Context()))
-		require.Equal(t, third, e.Pop("q").JID)
+		last := e.Pop("q")
+		require.Equal(t, third, last.JID)
+		require.NoError(t, last.Complete(t.Context()))
+		e.holder("")
 	})
 }
