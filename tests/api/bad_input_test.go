@@ -277,9 +277,7 @@ func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
 		"Headers": func() error {
 			return errOf(e.Queue("q").Put(ctx, "K", 1, qless.JID("j"), qless.Headers{"a": bad, "b": bad, "c": bad, "d": bad}))
 		},
-		"RateQuery": func() error {
-			return errOf(in.Rates(ctx, inspect.RateQuery{Queue: bad, Klass: bad}))
-		},
+		"RateQuery": func() error { return errOf(in.Rates(ctx, inspect.RateQuery{Queue: bad, Klass: bad})) },
 		"Weights": func() error {
 			return errOf(qless.NewWorker(e.Client, qless.WorkerConfig{
 				Queues: []string{"a", "b", "c"}, Weights: map[string]int{"a": -1, "b": -1, "c": -1},

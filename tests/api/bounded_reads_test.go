@@ -95,9 +95,7 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 		due := e.fill("q", 700, qless.Delay(time.Minute), qless.Priority(3))
 		urgent := e.fill("q", 1, qless.Delay(time.Minute), qless.Priority(5))
 		e.Clock.Advance(time.Hour)
-		read := func(count int) (all []string) {
-			return jids(must(e.Queue("q").Peek(t.Context(), count))(t))
-		}
+		read := func(count int) (all []string) { return jids(must(e.Queue("q").Peek(t.Context(), count))(t)) }
 		// The due jobs that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
 		require.Equal(t, 701, e.Counts("q").Waiting-400)
@@ -132,9 +130,7 @@ func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
 	e.bury("q", 1800)
 	gone := e.fill("q", 900, qless.Priority(2))
 	e.lose(gone...)
-	e.requireShort(500*4+30, func() {
-		require.Equal(t, kept, jids(must(e.Queue("q").Peek(t.Context(), 40))(t)))
-	})
+	e.requireShort(500*4+30, func() { require.Equal(t, kept, jids(must(e.Queue("q").Peek(t.Context(), 40))(t))) })
 	require.EqualValues(t, 1830, e.Redis.ZCard(t.Context(), "ql:q:q-work").Val())
 }
 
@@ -227,9 +223,7 @@ func TestARepliesTextIsBounded(t *testing.T) {
 			page := must(inspect.New(client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{Limit: -1}))(t)
 			return must(client.Jobs(t.Context(), page.Items...))(t)
 		},
-		"pop": func(client *qless.Client) []*qless.Job {
-			return must(client.Queue("q").Pop(t.Context(), 300))(t)
-		},
+		"pop": func(client *qless.Client) []*qless.Job { return must(client.Queue("q").Pop(t.Context(), 300))(t) },
 	}
 	for what, run := range read {
 		runEnv(t, what, func(t *testing.T, e *env) {

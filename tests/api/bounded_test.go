@@ -538,12 +538,8 @@ var leaveGroup = map[string]func(e *env, jids []string) error{
 	"cancel of a selection": func(e *env, jids []string) error {
 		return errOf(e.inspect().JIDs(jids...).Cancel(e.T.Context()))
 	},
-	"move": func(e *env, jids []string) error {
-		return errOf(e.inspect().JIDs(jids...).Move(e.T.Context(), "q"))
-	},
-	"unfail": func(e *env, jids []string) error {
-		return errOf(e.inspect().JIDs(jids...).Unfail(e.T.Context()))
-	},
+	"move":   func(e *env, jids []string) error { return errOf(e.inspect().JIDs(jids...).Move(e.T.Context(), "q")) },
+	"unfail": func(e *env, jids []string) error { return errOf(e.inspect().JIDs(jids...).Unfail(e.T.Context())) },
 }
 
 func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {

@@ -496,9 +496,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Data: data}
 	}
-	perCall := testing.AllocsPerRun(20, func() {
-		assert.NoError(t, errOf(q.PutMany(t.Context(), jobs)))
-	})
+	perCall := testing.AllocsPerRun(20, func() { assert.NoError(t, errOf(q.PutMany(t.Context(), jobs))) })
 	assert.LessOrEqual(t, perCall, 15.5*float64(len(jobs)), "PutMany of %d jobs", len(jobs))
 
 	taken := client.Queue("taken")

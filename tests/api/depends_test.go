@@ -120,72 +120,71 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	require.Equal(t, qless.StateDepends, e.Read("x").State)
 }
 
-func TestDependenciesThatMustExist(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		q := e.Queue("q")
-		before := e.Put("q", qless.JID("before"))
-		done := e.Put("done")
-		require.NoError(t, e.Pop("done").Complete(t.Context()))
-		put := func(on ...string) error {
-			return errOf(q.Put(t.Context(), "K", nil, qless.JID("last"), qless.DependsOn(on).MustExist()))
-		}
-		err := requireCode(t, qless.ErrNotFound, put(before, "nowhere"))
-		require.Contains(t, err.Error(), "nowhere")
-		_, readErr := e.Client.Job(t.Context(), "last")
-		requireCode(t, qless.ErrNotFound, readErr)
-		require.NoError(t, put(before, done))
-		require.Equal(t, qless.StateDepends, e.Read("last").State)
-		requireCode(t, qless.ErrNotFound, put("nowhere"))
-		require.Equal(t, []string{before}, e.Read("last").Dependencies, "it is as it was")
+// The methods of dependencyOnEach are tests on a real server, and on miniredis.
+type dependencyOnEach struct{}
 
-		specs := []qless.JobSpec{
-			spec(qless.JID("first")),
-			spec(qless.JID("second"), qless.DependsOn{"first"}.MustExist()),
-			spec(qless.JID("third"), qless.DependsOn{"thrid"}.MustExist()),
-		}
-		_, err2 := q.PutMany(t.Context(), specs)
-		requireCode(t, qless.ErrNotFound, err2)
-		_, readErr = e.Client.Job(t.Context(), "first")
-		requireCode(t, qless.ErrNotFound, readErr)
-		_, err2 = q.PutMany(t.Context(), specs[:2])
-		require.NoError(t, err2)
-		require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
-	})
+func TestDependenciesOnEachServer(t *testing.T) { runEach(t, dependencyOnEach{}) }
+
+func (dependencyOnEach) DependenciesThatMustExist(t *testing.T, e *env) {
+	q := e.Queue("q")
+	before := e.Put("q", qless.JID("before"))
+	done := e.Put("done")
+	require.NoError(t, e.Pop("done").Complete(t.Context()))
+	put := func(on ...string) error {
+		return errOf(q.Put(t.Context(), "K", nil, qless.JID("last"), qless.DependsOn(on).MustExist()))
+	}
+	err := requireCode(t, qless.ErrNotFound, put(before, "nowhere"))
+	require.Contains(t, err.Error(), "nowhere")
+	_, readErr := e.Client.Job(t.Context(), "last")
+	requireCode(t, qless.ErrNotFound, readErr)
+	require.NoError(t, put(before, done))
+	require.Equal(t, qless.StateDepends, e.Read("last").State)
+	requireCode(t, qless.ErrNotFound, put("nowhere"))
+	require.Equal(t, []string{before}, e.Read("last").Dependencies, "it is as it was")
+
+	specs := []qless.JobSpec{
+		spec(qless.JID("first")),
+		spec(qless.JID("second"), qless.DependsOn{"first"}.MustExist()),
+		spec(qless.JID("third"), qless.DependsOn{"thrid"}.MustExist()),
+	}
+	_, err2 := q.PutMany(t.Context(), specs)
+	requireCode(t, qless.ErrNotFound, err2)
+	_, readErr = e.Client.Job(t.Context(), "first")
+	requireCode(t, qless.ErrNotFound, readErr)
+	_, err2 = q.PutMany(t.Context(), specs[:2])
+	require.NoError(t, err2)
+	require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
 }
 
 // The model has the circles that other calls would close.
-func TestACircleThroughTwoBatchesIsRefused(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		one, two := e.batch().ID, e.batch().ID
-		after := e.Put("q", qless.JID("after"), qless.DependsOn{one})
-		running := e.start("q")
-		waits := e.Put("q", qless.DependsOn{running.JID})
-		e.Unchanged(func() {
-			_, err := e.Do(t.Context(), "put.many", "w1", "",
-				"q", "new", "K", "{}", 0, 4, "batch", one, "depends", `["`+two+`"]`,
-				"q", after, "K", "{}", 0, 4, "batch", two, "depends", `["`+one+`"]`)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
-			err = running.Next(t.Context(), "q", qless.DependsOn{waits})
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
-		})
+func (dependencyOnEach) ACircleThroughTwoBatchesIsRefused(t *testing.T, e *env) {
+	one, two := e.batch().ID, e.batch().ID
+	after := e.Put("q", qless.JID("after"), qless.DependsOn{one})
+	running := e.start("q")
+	waits := e.Put("q", qless.DependsOn{running.JID})
+	e.Unchanged(func() {
+		_, err := e.Do(t.Context(), "put.many", "w1", "",
+			"q", "new", "K", "{}", 0, 4, "batch", one, "depends", `["`+two+`"]`,
+			"q", after, "K", "{}", 0, 4, "batch", two, "depends", `["`+one+`"]`)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
+		err = running.Next(t.Context(), "q", qless.DependsOn{waits})
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
 	})
 }
 
 // A client in another language may close a circle, and any put may open it.
-func TestACircleOfAnotherClientCanBeOpened(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("a"))
-		e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
-		_, err := scripts.RunDropIn(t.Context(), e.Redis, "put", scripts.Time(e.Clock.Now()),
-			"ruby", "q", "a", "K", "{}", 0,
-			"depends", `["b"]`)
-		require.NoError(t, err)
-		require.Equal(t, []string{"b"}, e.Read("a").Dependencies)
-		e.Put("q", qless.JID("c"))
-		e.Put("q", qless.JID("a"), qless.DependsOn{"c"})
-		require.Equal(t, []string{"c"}, e.Read("a").Dependencies)
-		require.Empty(t, e.Read("b").Dependents)
-	})
+func (dependencyOnEach) ACircleOfAnotherClientCanBeOpened(t *testing.T, e *env) {
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
+	_, err := scripts.RunDropIn(t.Context(), e.Redis, "put", scripts.Time(e.Clock.Now()),
+		"ruby", "q", "a", "K", "{}", 0,
+		"depends", `["b"]`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, e.Read("a").Dependencies)
+	e.Put("q", qless.JID("c"))
+	e.Put("q", qless.JID("a"), qless.DependsOn{"c"})
+	require.Equal(t, []string{"c"}, e.Read("a").Dependencies)
+	require.Empty(t, e.Read("b").Dependents)
 }
 
 // A call follows no more than 1,000 dependencies.
@@ -196,35 +195,31 @@ func TestTheSearchForACircleIsBounded(t *testing.T) {
 	require.Equal(t, []string{chain[1199]}, e.Read(chain[0]).Dependencies)
 }
 
-func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.puts("q",
-			spec(qless.JID("bad"), qless.Headers{"a": "1"}),
-			spec(qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun),
-		)
-		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
-		bad := e.Pop("q")
-		require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)
-		require.NoError(t, bad.Fail(t.Context(), "g", "m"))
-		require.Equal(t, "j", e.Pop("q").JID)
-	})
+func (dependencyOnEach) AJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T, e *env) {
+	e.puts("q",
+		spec(qless.JID("bad"), qless.Headers{"a": "1"}),
+		spec(qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun),
+	)
+	requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
+	bad := e.Pop("q")
+	require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)
+	require.NoError(t, bad.Fail(t.Context(), "g", "m"))
+	require.Equal(t, "j", e.Pop("q").JID)
 }
 
 // A worker sends the outcomes of its jobs together. A job that moves on and waits for another of
 // them marks that one, whose own options change in the same call.
-func TestAJobThatMovesOnWaitsForOneOfTheSameCall(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("a"))
-		e.Put("q", qless.JID("b"))
-		e.Pops("q", 2)
-		e.run("finish", "w1",
-			"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
-			"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
-		require.Equal(t, qless.Headers{"k": "v"}, e.Read("b").Headers)
-		require.Equal(t, qless.StateDepends, e.Read("a").State)
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		require.Equal(t, "a", e.Pop("q2").JID)
-	})
+func (dependencyOnEach) AJobThatMovesOnWaitsForOneOfTheSameCall(t *testing.T, e *env) {
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	e.Pops("q", 2)
+	e.run("finish", "w1",
+		"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
+		"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
+	require.Equal(t, qless.Headers{"k": "v"}, e.Read("b").Headers)
+	require.Equal(t, qless.StateDepends, e.Read("a").State)
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	require.Equal(t, "a", e.Pop("q2").JID)
 }
 
 // batch creates a batch whose callback is in the queue callbacks.
@@ -261,40 +256,36 @@ func (e *env) completes(count int) {
 	}
 }
 
-func TestInvalidBatches(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		b := e.batch(qless.JID("b"))
-		plain := e.Put("q")
-		e.Unchanged(func() {
-			for _, err := range []error{
-				errOf(e.NewBatch(ctx, "", qless.JobSpec{Klass: "K"})),
-				errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.DependsOn{"j"}))),
-				errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.OnFailure("else")))),
-				errOf(e.Batch("").Add(ctx, "q", specs(1))), e.Batch("").Commit(ctx), errOf(e.Batch("").Status(ctx)),
-				e.Batch("\xff").Cancel(ctx), e.Batch("x:open").Commit(ctx),
-				errOf(b.Add(ctx, "", specs(1))), errOf(b.Add(ctx, "q", specs(1, qless.Delay(-1)))),
-				errOf(b.Add(ctx, "q", specs(1, qless.JID("b")))),
-				errOf(b.Add(ctx, "q", specs(1, qless.DependsOn{"b"}))),
-				errOf(pending(ctx, e.Batch(""))),
-				e.Batch(plain).Commit(ctx), errOf(e.Batch(plain).Status(ctx)), e.Batch(plain).Cancel(ctx),
-				errOf(e.Queue("q").Put(ctx, "K", nil, qless.JID("x:open"))),
-				errOf(e.Queue("q").Put(ctx, "K", nil, qless.DependsOn{"x:open"})),
-			} {
-				requireCode(t, qless.ErrInvalid, err)
-			}
-			requireCode(t, qless.ErrNotFound, errOf(pending(ctx, e.Batch("unknown"))))
-			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
-			require.Equal(t, "the job does not exist",
-				requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1)))).Message)
-			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.JID("b"), qless.IfAbsent))))
-		})
-		waits := e.Put("q", qless.DependsOn{plain})
-		e.Unchanged(func() {
-			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
-		})
-		require.Empty(t, must(b.Add(ctx, "q", nil))(t))
+func (dependencyOnEach) InvalidBatches(t *testing.T, e *env) {
+	ctx := t.Context()
+	b := e.batch(qless.JID("b"))
+	plain := e.Put("q")
+	e.Unchanged(func() {
+		for _, err := range []error{
+			errOf(e.NewBatch(ctx, "", qless.JobSpec{Klass: "K"})),
+			errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.DependsOn{"j"}))),
+			errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.OnFailure("else")))),
+			errOf(e.Batch("").Add(ctx, "q", specs(1))), e.Batch("").Commit(ctx), errOf(e.Batch("").Status(ctx)),
+			e.Batch("\xff").Cancel(ctx), e.Batch("x:open").Commit(ctx),
+			errOf(b.Add(ctx, "", specs(1))), errOf(b.Add(ctx, "q", specs(1, qless.Delay(-1)))),
+			errOf(b.Add(ctx, "q", specs(1, qless.JID("b")))),
+			errOf(b.Add(ctx, "q", specs(1, qless.DependsOn{"b"}))),
+			errOf(pending(ctx, e.Batch(""))),
+			e.Batch(plain).Commit(ctx), errOf(e.Batch(plain).Status(ctx)), e.Batch(plain).Cancel(ctx),
+			errOf(e.Queue("q").Put(ctx, "K", nil, qless.JID("x:open"))),
+			errOf(e.Queue("q").Put(ctx, "K", nil, qless.DependsOn{"x:open"})),
+		} {
+			requireCode(t, qless.ErrInvalid, err)
+		}
+		requireCode(t, qless.ErrNotFound, errOf(pending(ctx, e.Batch("unknown"))))
+		requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
+		require.Equal(t, "the job does not exist",
+			requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1)))).Message)
+		requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.JID("b"), qless.IfAbsent))))
 	})
+	waits := e.Put("q", qless.DependsOn{plain})
+	e.Unchanged(func() { requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1)))) })
+	require.Empty(t, must(b.Add(ctx, "q", nil))(t))
 }
 
 // If a connection breaks before the reply to an Add, members are neither lost nor duplicated, even
@@ -387,37 +378,35 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	}
 }
 
-func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		var all []string
-		for i := range 3 {
-			all = append(all, e.Put("q", qless.JID(fmt.Sprint("j", i))))
-		}
-		for i := range 2 {
-			require.NoError(t, e.popWith(i).Complete(t.Context()))
-		}
-		results, err := e.WaitAll(t.Context(), all[1], all[0])
-		require.NoError(t, err)
-		require.Equal(t, "1", string(results[0].Data))
-		require.Equal(t, "0", string(results[1].Data))
-		results, err = e.WaitAll(t.Context(), "unknown", "as unknown", all[1])
-		require.Equal(t, "unknown", requireCode(t, qless.ErrNotFound, err).JID)
-		require.Len(t, results, 3)
-		require.Zero(t, results[1])
-		require.Equal(t, "1", string(results[2].Data))
-		require.Empty(t, must(e.WaitAll(t.Context()))(t))
-		if e.Server != nil {
-			require.NoError(t, e.Redis.ConfigResetStat(t.Context()).Err())
-			require.NoError(t, errOf(e.WaitAll(t.Context(), all[:2]...)))
-			require.NotContains(t, e.Redis.Info(t.Context(), "commandstats").Val(), "subscribe", "nothing is waited for")
-		}
-		canceled, cancel := context.WithCancel(t.Context())
-		cancel()
-		requireCode(t, qless.ErrUnavailable, errOf(e.WaitAll(canceled, all...)))
-		results = must(e.WaitAll(t.Context(), slices.Repeat(all[:1], 1200)...))(t)
-		require.Len(t, results, 1200)
-		require.Equal(t, "0", string(results[1199].Data))
-	})
+func (dependencyOnEach) WaitAllReadsJobsThatHaveEnded(t *testing.T, e *env) {
+	var all []string
+	for i := range 3 {
+		all = append(all, e.Put("q", qless.JID(fmt.Sprint("j", i))))
+	}
+	for i := range 2 {
+		require.NoError(t, e.popWith(i).Complete(t.Context()))
+	}
+	results, err := e.WaitAll(t.Context(), all[1], all[0])
+	require.NoError(t, err)
+	require.Equal(t, "1", string(results[0].Data))
+	require.Equal(t, "0", string(results[1].Data))
+	results, err = e.WaitAll(t.Context(), "unknown", "as unknown", all[1])
+	require.Equal(t, "unknown", requireCode(t, qless.ErrNotFound, err).JID)
+	require.Len(t, results, 3)
+	require.Zero(t, results[1])
+	require.Equal(t, "1", string(results[2].Data))
+	require.Empty(t, must(e.WaitAll(t.Context()))(t))
+	if e.Server != nil {
+		require.NoError(t, e.Redis.ConfigResetStat(t.Context()).Err())
+		require.NoError(t, errOf(e.WaitAll(t.Context(), all[:2]...)))
+		require.NotContains(t, e.Redis.Info(t.Context(), "commandstats").Val(), "subscribe", "nothing is waited for")
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	requireCode(t, qless.ErrUnavailable, errOf(e.WaitAll(canceled, all...)))
+	results = must(e.WaitAll(t.Context(), slices.Repeat(all[:1], 1200)...))(t)
+	require.Len(t, results, 1200)
+	require.Equal(t, "0", string(results[1199].Data))
 }
 
 func TestWhatABatchCosts(t *testing.T) {
@@ -440,40 +429,36 @@ func TestWhatABatchCosts(t *testing.T) {
 }
 
 // A put that replaces the callback changes its data, but it stays the callback.
-func TestACallbackThatIsReplaced(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch(qless.Unique("k"))
-		member := e.adds(b, 1)[0]
-		require.Equal(t, b.ID, e.Put("callbacks", again(), qless.Tags{"new"}))
-		jids := e.puts("callbacks", specs(2, again(), qless.Tags{"new"})...)
-		require.Equal(t, []string{b.ID, b.ID}, jids)
-		e.adds(b, 1)
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
-		e.completes(2)
-		e.commits(b)
-		callback := e.Pop("callbacks")
-		require.Equal(t, qless.Tags{"new"}, callback.Tags)
-		require.Equal(t, 2, *callback.BatchSize)
-		require.Equal(t, qless.StateComplete, e.Read(member).State)
-	})
+func (dependencyOnEach) ACallbackThatIsReplaced(t *testing.T, e *env) {
+	b := e.batch(qless.Unique("k"))
+	member := e.adds(b, 1)[0]
+	require.Equal(t, b.ID, e.Put("callbacks", again(), qless.Tags{"new"}))
+	jids := e.puts("callbacks", specs(2, again(), qless.Tags{"new"})...)
+	require.Equal(t, []string{b.ID, b.ID}, jids)
+	e.adds(b, 1)
+	require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
+	e.completes(2)
+	e.commits(b)
+	callback := e.Pop("callbacks")
+	require.Equal(t, qless.Tags{"new"}, callback.Tags)
+	require.Equal(t, 2, *callback.BatchSize)
+	require.Equal(t, qless.StateComplete, e.Read(member).State)
 }
 
 // A member that replaced a job that waits for the batch would wait for itself.
-func TestAMemberThatWaitsForItsBatch(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch()
-		near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID}, qless.Unique("near"))
-		e.Put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
-		e.Put("q", qless.JID("beside"), qless.Unique("beside"))
-		for _, option := range []qless.PutOption{
-			qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn{"far"},
-		} {
-			e.Unchanged(func() {
-				_, err := b.Add(t.Context(), "q", specs(1, option))
-				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for its own batch")
-			})
-		}
-		jids := must(b.Add(t.Context(), "q", specs(1, qless.Unique("beside").Replace())))(t)
-		require.Equal(t, []string{"beside"}, jids)
-	})
+func (dependencyOnEach) AMemberThatWaitsForItsBatch(t *testing.T, e *env) {
+	b := e.batch()
+	near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID}, qless.Unique("near"))
+	e.Put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
+	e.Put("q", qless.JID("beside"), qless.Unique("beside"))
+	for _, option := range []qless.PutOption{
+		qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn{"far"},
+	} {
+		e.Unchanged(func() {
+			_, err := b.Add(t.Context(), "q", specs(1, option))
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for its own batch")
+		})
+	}
+	jids := must(b.Add(t.Context(), "q", specs(1, qless.Unique("beside").Replace())))(t)
+	require.Equal(t, []string{"beside"}, jids)
 }

@@ -274,9 +274,7 @@ var quietChanges = []struct {
 		}},
 	{"a group that is unfailed into a queue",
 		func(e *env) { e.fails("q", "g", "j"); e.fails("r", "g", "k") },
-		func(ctx context.Context, e *env) error {
-			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
-		},
+		func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10)) },
 		[]events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}}},
 	{"a group without jobs", nothing,
 		func(ctx context.Context, e *env) error { return errOf(repairs.Unfail(ctx, e.Client, "none", 1)) },
@@ -296,9 +294,7 @@ func resumes(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx
 func withoutRetries(e *env)                     { e.Put("q", qless.JID("j"), qless.Retries(0)) }
 
 func retries(group, message string) func(ctx context.Context, e *env) error {
-	return func(ctx context.Context, e *env) error {
-		return errOf(e.Pop("q").Retry(ctx, 0, group, message))
-	}
+	return func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, group, message)) }
 }
 
 // recurs makes a recurring job miss five times.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +215,14 @@ func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 // runOnEach is onEach for a subtest with a name.
 func runOnEach(t *testing.T, name string, test func(t *testing.T, e *env)) {
 	t.Run(name, func(t *testing.T) { onEach(t, test) })
+}
+
+// runEach runs the methods of a value, which are tests, with runOnEach.
+func runEach(t *testing.T, tests any) {
+	all := reflect.ValueOf(tests)
+	for i := range all.NumMethod() {
+		runOnEach(t, all.Type().Method(i).Name, all.Method(i).Interface().(func(t *testing.T, e *env)))
+	}
 }
 
 // runEnv runs a subtest with an env of its own.

@@ -392,56 +392,55 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 4 {
-			e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLostInPlace)
-			e.Clock.Advance(time.Second)
-		}
-		e.Pops("q", 3)
+// The methods of jobOnEach are tests on a real server, and on miniredis.
+type jobOnEach struct{}
+
+func TestJobsOnEachServer(t *testing.T) { runEach(t, jobOnEach{}) }
+
+func (jobOnEach) AJobThatIsTriedAgainKeepsItsPlace(t *testing.T, e *env) {
+	for i := range 4 {
+		e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLostInPlace)
 		e.Clock.Advance(time.Second)
-		for _, jid := range []string{"j2", "j0", "j1"} {
-			e.end(jid, repairs.Ending{TryAgain: 9})
-		}
-		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.Pops("q", 9)))
-	})
+	}
+	e.Pops("q", 3)
+	e.Clock.Advance(time.Second)
+	for _, jid := range []string{"j2", "j0", "j1"} {
+		e.end(jid, repairs.Ending{TryAgain: 9})
+	}
+	require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.Pops("q", 9)))
 }
 
-func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		e.end("j", repairs.Ending{State: qless.StateFailed, Group: "g", TryAgain: 1})
-		require.Equal(t, 1, inside.Ends(e.Read("j")))
-		require.NoError(t, e.Read("j").Unfail(t.Context()))
-		require.Zero(t, inside.Ends(e.Read("j")))
-		require.Empty(t, e.stored("j"))
-		e.Put("q", qless.JID("gone"), qless.KeepFor(0))
-		state := e.end("gone", repairs.Ending{TryAgain: 1})
-		require.Equal(t, qless.StateComplete, state)
-		requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
-	})
+func (jobOnEach) AnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T, e *env) {
+	e.Put("q", qless.JID("j"))
+	e.end("j", repairs.Ending{State: qless.StateFailed, Group: "g", TryAgain: 1})
+	require.Equal(t, 1, inside.Ends(e.Read("j")))
+	require.NoError(t, e.Read("j").Unfail(t.Context()))
+	require.Zero(t, inside.Ends(e.Read("j")))
+	require.Empty(t, e.stored("j"))
+	e.Put("q", qless.JID("gone"), qless.KeepFor(0))
+	state := e.end("gone", repairs.Ending{TryAgain: 1})
+	require.Equal(t, qless.StateComplete, state)
+	requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
 }
 
-func TestAnInvalidEnd(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		for message, end := range map[string]repairs.Ending{
-			"need State":    {Group: "g"},
-			"State: State":  {Message: "m"},
-			"group is empt": {State: qless.StateFailed},
-			"State \"runni": {State: qless.StateRunning},
-			"is negative":   {TryAgain: -1},
-			"JSON":          {Result: func() {}},
-		} {
-			e.Unchanged(func() {
-				_, err := repairs.End(t.Context(), e.Client, "j", end)
-				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
-			})
-		}
+func (jobOnEach) AnInvalidEnd(t *testing.T, e *env) {
+	e.Put("q", qless.JID("j"))
+	for message, end := range map[string]repairs.Ending{
+		"need State":    {Group: "g"},
+		"State: State":  {Message: "m"},
+		"group is empt": {State: qless.StateFailed},
+		"State \"runni": {State: qless.StateRunning},
+		"is negative":   {TryAgain: -1},
+		"JSON":          {Result: func() {}},
+	} {
 		e.Unchanged(func() {
-			requireCode(t, qless.ErrNotFound, errOf(repairs.End(t.Context(), e.Client, "unknown", repairs.Ending{})))
-			requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "unknown"))
+			_, err := repairs.End(t.Context(), e.Client, "j", end)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 		})
+	}
+	e.Unchanged(func() {
+		requireCode(t, qless.ErrNotFound, errOf(repairs.End(t.Context(), e.Client, "unknown", repairs.Ending{})))
+		requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "unknown"))
 	})
 }
 
@@ -561,88 +560,80 @@ func attemptsOf(job *qless.Job) []qless.Attempt {
 	return job.Attempts
 }
 
-func TestAJobKeepsItsAttempts(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		e.Set("grace-period", 0)
-		jid := e.Put("q", qless.Retries(3))
-		var want []qless.Attempt
-		// run pops the job, and ends the run after the attempt's time.
-		run := func(a qless.Attempt, end func(job *qless.Job) error) {
-			t.Helper()
-			job := e.Pop("q")
-			require.Empty(t, job.Attempts)
-			a.Began, a.Worker, a.Queue = job.PoppedAt, "w1", "q"
-			want = append(want, a)
-			e.Clock.Advance(a.Ran)
-			require.NoError(t, end(job))
-			e.Clock.Advance(a.Delay)
-		}
-		require.Empty(t, e.Read(jid).Attempts)
-		run(qless.Attempt{
-			What: "retried", Ran: 1500 * time.Millisecond, Delay: 8 * time.Second, Group: "io", Message: "no route",
-		}, func(job *qless.Job) error {
-			return errOf(job.Retry(ctx, 8*time.Second, "io", "no route\n\nstack"))
-		})
-		run(qless.Attempt{What: "released", Ran: time.Second, Delay: time.Minute}, func(job *qless.Job) error {
-			return job.Release(ctx, time.Minute)
-		})
-		run(qless.Attempt{What: "timed_out", Ran: 2 * time.Second}, func(*qless.Job) error {
-			return repairs.TimeOut(ctx, e.Client, jid)
-		})
-		run(qless.Attempt{What: "released"}, func(*qless.Job) error {
-			return errOf(repairs.End(ctx, e.Client, jid, repairs.Ending{TryAgain: 9}))
-		})
-		run(qless.Attempt{What: "lost", Ran: time.Minute}, func(*qless.Job) error {
-			e.Clock.Advance(time.Hour)
-			return nil
-		})
-		run(qless.Attempt{What: "retried"}, func(job *qless.Job) error {
-			return errOf(job.Retry(ctx, 0, "", ""))
-		})
-		run(qless.Attempt{What: "failed", Ran: time.Second, Group: "io", Message: "boom"}, func(job *qless.Job) error {
-			return job.Fail(ctx, "io", "boom")
-		})
-		read := e.Read(jid)
-		require.Equal(t, want, attemptsOf(read))
-
-		require.NoError(t, read.Unfail(ctx))
+func (jobOnEach) AJobKeepsItsAttempts(t *testing.T, e *env) {
+	ctx := t.Context()
+	e.Set("grace-period", 0)
+	jid := e.Put("q", qless.Retries(3))
+	var want []qless.Attempt
+	// run pops the job, and ends the run after the attempt's time.
+	run := func(a qless.Attempt, end func(job *qless.Job) error) {
+		t.Helper()
 		job := e.Pop("q")
-		require.NoError(t, job.Refresh(ctx))
-		require.Equal(t, want, attemptsOf(job))
-		require.NoError(t, job.Complete(ctx))
-		jobs := must(e.Jobs(ctx, jid))(t)
-		require.Equal(t, want, attemptsOf(jobs[0]), "a completing attempt is not listed")
-
-		text := must(json.Marshal(want[0]))(t)
-		require.Contains(t, string(text), `"ran":"1.5s","delay":"8s"`)
-		var again qless.Attempt
-		require.NoError(t, json.Unmarshal(text, &again))
-		require.Equal(t, want[0].Ran, again.Ran)
-		require.Equal(t, want[0].Delay, again.Delay)
-		require.Error(t, json.Unmarshal([]byte(`[]`), &again))
+		require.Empty(t, job.Attempts)
+		a.Began, a.Worker, a.Queue = job.PoppedAt, "w1", "q"
+		want = append(want, a)
+		e.Clock.Advance(a.Ran)
+		require.NoError(t, end(job))
+		e.Clock.Advance(a.Delay)
+	}
+	require.Empty(t, e.Read(jid).Attempts)
+	run(qless.Attempt{
+		What: "retried", Ran: 1500 * time.Millisecond, Delay: 8 * time.Second, Group: "io", Message: "no route",
+	}, func(job *qless.Job) error { return errOf(job.Retry(ctx, 8*time.Second, "io", "no route\n\nstack")) })
+	run(qless.Attempt{What: "released", Ran: time.Second, Delay: time.Minute}, func(job *qless.Job) error {
+		return job.Release(ctx, time.Minute)
 	})
+	run(qless.Attempt{What: "timed_out", Ran: 2 * time.Second}, func(*qless.Job) error {
+		return repairs.TimeOut(ctx, e.Client, jid)
+	})
+	run(qless.Attempt{What: "released"}, func(*qless.Job) error {
+		return errOf(repairs.End(ctx, e.Client, jid, repairs.Ending{TryAgain: 9}))
+	})
+	run(qless.Attempt{What: "lost", Ran: time.Minute}, func(*qless.Job) error {
+		e.Clock.Advance(time.Hour)
+		return nil
+	})
+	run(qless.Attempt{What: "retried"}, func(job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) })
+	run(qless.Attempt{What: "failed", Ran: time.Second, Group: "io", Message: "boom"}, func(job *qless.Job) error {
+		return job.Fail(ctx, "io", "boom")
+	})
+	read := e.Read(jid)
+	require.Equal(t, want, attemptsOf(read))
+
+	require.NoError(t, read.Unfail(ctx))
+	job := e.Pop("q")
+	require.NoError(t, job.Refresh(ctx))
+	require.Equal(t, want, attemptsOf(job))
+	require.NoError(t, job.Complete(ctx))
+	jobs := must(e.Jobs(ctx, jid))(t)
+	require.Equal(t, want, attemptsOf(jobs[0]), "a completing attempt is not listed")
+
+	text := must(json.Marshal(want[0]))(t)
+	require.Contains(t, string(text), `"ran":"1.5s","delay":"8s"`)
+	var again qless.Attempt
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, want[0].Ran, again.Ran)
+	require.Equal(t, want[0].Delay, again.Delay)
+	require.Error(t, json.Unmarshal([]byte(`[]`), &again))
 }
 
-func TestAttemptsOfJobsWithoutRetriesLeft(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("grace-period", 0)
-		for queue, end := range map[string]func(job *qless.Job) error{
-			"retried": func(job *qless.Job) error { return errOf(job.Retry(t.Context(), time.Minute, "g", "m")) },
-			"lost": func(*qless.Job) error {
-				e.Clock.Advance(time.Hour)
-				e.Pops("lost", 1)
-				return nil
-			},
-		} {
-			jid := e.Put(queue, qless.Retries(0))
-			require.NoError(t, end(e.Pop(queue)))
-			read := e.Read(jid)
-			require.Equal(t, qless.StateFailed, read.State)
-			require.Len(t, read.Attempts, 1)
-			require.Zero(t, read.Attempts[0].Delay)
-		}
-	})
+func (jobOnEach) AttemptsOfJobsWithoutRetriesLeft(t *testing.T, e *env) {
+	e.Set("grace-period", 0)
+	for queue, end := range map[string]func(job *qless.Job) error{
+		"retried": func(job *qless.Job) error { return errOf(job.Retry(t.Context(), time.Minute, "g", "m")) },
+		"lost": func(*qless.Job) error {
+			e.Clock.Advance(time.Hour)
+			e.Pops("lost", 1)
+			return nil
+		},
+	} {
+		jid := e.Put(queue, qless.Retries(0))
+		require.NoError(t, end(e.Pop(queue)))
+		read := e.Read(jid)
+		require.Equal(t, qless.StateFailed, read.State)
+		require.Len(t, read.Attempts, 1)
+		require.Zero(t, read.Attempts[0].Delay)
+	}
 }
 
 func TestABackOffAfterALostLock(t *testing.T) {

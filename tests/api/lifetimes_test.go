@@ -213,14 +213,17 @@ func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsWithTheLifeOfItsJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.StartBy(time.Minute))
-		ended := e.waits(t.Context(), "j")
-		e.Clock.Advance(time.Minute)
-		require.Equal(t, 1, e.sweep())
-		require.Contains(t, requireCode(t, qless.ErrCanceled, e.soon(ended).err).Message, "StartBy or TTL")
-	})
+// The methods of lifeOnEach are tests on a real server, and on miniredis.
+type lifeOnEach struct{}
+
+func TestLifetimesOnEachServer(t *testing.T) { runEach(t, lifeOnEach{}) }
+
+func (lifeOnEach) AWaitEndsWithTheLifeOfItsJob(t *testing.T, e *env) {
+	e.Put("q", qless.JID("j"), qless.StartBy(time.Minute))
+	ended := e.waits(t.Context(), "j")
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, 1, e.sweep())
+	require.Contains(t, requireCode(t, qless.ErrCanceled, e.soon(ended).err).Message, "StartBy or TTL")
 }
 
 func TestTheWorkerOfAnExpiredJobThatFailsIsNotified(t *testing.T) {
@@ -314,15 +317,13 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 	}
 }
 
-func TestASweepEndsAtMostAHundredLives(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.bury("q", 250)
-		require.NoError(t, e.Queue("q").Pause(t.Context()))
-		for _, want := range []int{100, 100, 50, 0} {
-			require.Equal(t, want, e.sweep())
-		}
-		require.Equal(t, 250, e.stats("q", noon).Expired)
-	})
+func (lifeOnEach) ASweepEndsAtMostAHundredLives(t *testing.T, e *env) {
+	e.bury("q", 250)
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	for _, want := range []int{100, 100, 50, 0} {
+		require.Equal(t, want, e.sweep())
+	}
+	require.Equal(t, 250, e.stats("q", noon).Expired)
 }
 
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
@@ -348,20 +349,18 @@ func (e *env) expiresIn(jid string, d time.Duration) {
 	}
 }
 
-func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
-		e.Put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
-		e.Put("q", qless.JID("plain"))
-		reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
-		require.InDelta(t, 2.5, number(t, strings.Split(reply[5].(string), "\x01")[10]), 1e-4)
-		require.InDelta(t, 60, number(t, strings.Split(reply[6].(string), "\x01")[10]), 1e-4)
-		e.Clock.Advance(time.Second)
-		require.Equal(t, []any{"60", "2.5", "60"}, e.run("renew", "w1", "plain", "j", "headers"))
-		e.expiresIn("j", 2500*time.Millisecond)
-		e.expiresIn("plain", time.Minute)
-		e.expiresIn("headers", time.Minute)
-	})
+func (lifeOnEach) ReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T, e *env) {
+	e.Put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
+	e.Put("q", qless.JID("headers"), qless.Headers{"a": "1"}, qless.Priority(1))
+	e.Put("q", qless.JID("plain"))
+	reply := e.run("reserve", "w1", "3", "10", "0", "q").([]any)
+	require.InDelta(t, 2.5, number(t, strings.Split(reply[5].(string), "\x01")[10]), 1e-4)
+	require.InDelta(t, 60, number(t, strings.Split(reply[6].(string), "\x01")[10]), 1e-4)
+	e.Clock.Advance(time.Second)
+	require.Equal(t, []any{"60", "2.5", "60"}, e.run("renew", "w1", "plain", "j", "headers"))
+	e.expiresIn("j", 2500*time.Millisecond)
+	e.expiresIn("plain", time.Minute)
+	e.expiresIn("headers", time.Minute)
 }
 
 // number returns the value of a number in a reply.
@@ -372,80 +371,72 @@ func number(t *testing.T, part any) float64 {
 	return n
 }
 
-func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
-		e.Put("q", qless.JID("plain"))
-		defer e.Close()
-		jobs := e.received(lease.Request{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
-		e.expiresIn("own", time.Second)
-		e.expiresIn("plain", time.Second)
-		for _, job := range jobs {
-			require.NoError(t, errOf(job.Heartbeat(t.Context())))
-		}
-		e.expiresIn("own", 5*time.Second)
-		e.expiresIn("plain", time.Minute)
-		require.False(t, e.Redis.HExists(t.Context(), "ql:j:plain", "grace").Val())
-		e.Clock.Advance(61 * time.Second)
-		require.Equal(t, []string{"own"}, jids(e.Pops("q", 2)), "the other one has a grace period again")
-	})
+func (lifeOnEach) ALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T, e *env) {
+	e.Put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
+	e.Put("q", qless.JID("plain"))
+	defer e.Close()
+	jobs := e.received(lease.Request{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
+	e.expiresIn("own", time.Second)
+	e.expiresIn("plain", time.Second)
+	for _, job := range jobs {
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	}
+	e.expiresIn("own", 5*time.Second)
+	e.expiresIn("plain", time.Minute)
+	require.False(t, e.Redis.HExists(t.Context(), "ql:j:plain", "grace").Val())
+	e.Clock.Advance(61 * time.Second)
+	require.Equal(t, []string{"own"}, jids(e.Pops("q", 2)), "the other one has a grace period again")
 }
 
-func TestALockThatLastsNoTimeAtAll(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		atOnce := lease.Request{Queues: []string{"q"}, Count: 5, LockTime: -1}
-		jid := e.Put("q", qless.Retries(2))
-		for remaining := 2; remaining >= 0; remaining-- {
-			jobs := e.received(atOnce)
-			require.Equal(t, []string{jid}, jids(jobs))
-			require.Equal(t, remaining, jobs[0].Remaining)
-		}
-		require.Empty(t, e.received(atOnce))
-		require.Equal(t, "failed-retries-q", e.Read(jid).Failure.Group)
+func (lifeOnEach) ALockThatLastsNoTimeAtAll(t *testing.T, e *env) {
+	defer e.Close()
+	atOnce := lease.Request{Queues: []string{"q"}, Count: 5, LockTime: -1}
+	jid := e.Put("q", qless.Retries(2))
+	for remaining := 2; remaining >= 0; remaining-- {
+		jobs := e.received(atOnce)
+		require.Equal(t, []string{jid}, jids(jobs))
+		require.Equal(t, remaining, jobs[0].Remaining)
+	}
+	require.Empty(t, e.received(atOnce))
+	require.Equal(t, "failed-retries-q", e.Read(jid).Failure.Group)
 
-		e.Put("q", qless.JID("ended"))
-		require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "no one else has taken it")
-		require.False(t, e.Redis.HExists(t.Context(), "ql:j:ended", "grace").Val())
-	})
+	e.Put("q", qless.JID("ended"))
+	require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "no one else has taken it")
+	require.False(t, e.Redis.HExists(t.Context(), "ql:j:ended", "grace").Val())
 }
 
 // The model has the lock times of jobs.
-func TestTheLockTimeOfAReceiveHasNoGracePeriod(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		e.Put("q", qless.JID("j"), qless.Retries(3))
-		job := e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
-		lost := heard(t, e.Redis, "ql:w:w1")
-		e.Clock.Advance(1900 * time.Millisecond)
-		require.Empty(t, e.Pops("q", 1))
-		e.Clock.Advance(200 * time.Millisecond)
-		jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
-		require.Equal(t, []string{"j"}, jids(jobs))
-		require.Equal(t, 2, jobs[0].Remaining)
-		require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
-		require.Contains(t, lost(), "lock_lost")
-		require.Equal(t, 1, e.stats("q", e.Clock.Now()).Retries)
-		requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
-		require.NoError(t, jobs[0].Complete(t.Context()))
-		require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
-	})
+func (lifeOnEach) TheLockTimeOfAReceiveHasNoGracePeriod(t *testing.T, e *env) {
+	defer e.Close()
+	e.Put("q", qless.JID("j"), qless.Retries(3))
+	job := e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
+	lost := heard(t, e.Redis, "ql:w:w1")
+	e.Clock.Advance(1900 * time.Millisecond)
+	require.Empty(t, e.Pops("q", 1))
+	e.Clock.Advance(200 * time.Millisecond)
+	jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
+	require.Equal(t, []string{"j"}, jids(jobs))
+	require.Equal(t, 2, jobs[0].Remaining)
+	require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
+	require.Contains(t, lost(), "lock_lost")
+	require.Equal(t, 1, e.stats("q", e.Clock.Now()).Retries)
+	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
 }
 
-func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i, value := range []string{`0`, `-1`, `"x"`, `[]`, `null`, `1e999`, `{`} {
-			jid := fmt.Sprint("j", i)
-			e.Put("q", qless.JID(jid))
-			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
-			job := e.Pop("q")
-			e.expiresIn(jid, time.Minute)
-			require.Zero(t, job.Options.LockTime)
-			require.NoError(t, errOf(job.Heartbeat(t.Context())))
-			require.Equal(t, []any{"60"}, e.run("renew", "w1", jid))
-			require.NoError(t, job.Complete(t.Context()))
-		}
-	})
+func (lifeOnEach) ADamagedLockTimeIsThatOfTheQueue(t *testing.T, e *env) {
+	for i, value := range []string{`0`, `-1`, `"x"`, `[]`, `null`, `1e999`, `{`} {
+		jid := fmt.Sprint("j", i)
+		e.Put("q", qless.JID(jid))
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
+		job := e.Pop("q")
+		e.expiresIn(jid, time.Minute)
+		require.Zero(t, job.Options.LockTime)
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
+		require.Equal(t, []any{"60"}, e.run("renew", "w1", jid))
+		require.NoError(t, job.Complete(t.Context()))
+	}
 }
 
 // foreignFail fails a running job like another client's script, which knows no settings and sends
@@ -477,137 +468,125 @@ func numbered(prefix string, n int) []string {
 	return all
 }
 
-func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("jobs-failed-history", time.Hour)
-		for _, jid := range []string{"a", "b"} {
-			e.start("q", qless.JID(jid), qless.Tags{"red"})
-			e.foreignFail(jid, "q", "g")
-			e.Clock.Advance(time.Minute)
-		}
-		e.Clock.Advance(time.Hour - time.Minute)
-		e.fails("q", "other", "x")
-		require.Equal(t, []string{"b", "a"}, e.failed("g"))
-		e.fails("q", "g", "y")
-		require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
-		require.False(t, e.exists("a"))
-	})
+func (lifeOnEach) FailureClearsJobsThatOtherScriptsFailed(t *testing.T, e *env) {
+	e.Set("jobs-failed-history", time.Hour)
+	for _, jid := range []string{"a", "b"} {
+		e.start("q", qless.JID(jid), qless.Tags{"red"})
+		e.foreignFail(jid, "q", "g")
+		e.Clock.Advance(time.Minute)
+	}
+	e.Clock.Advance(time.Hour - time.Minute)
+	e.fails("q", "other", "x")
+	require.Equal(t, []string{"b", "a"}, e.failed("g"))
+	e.fails("q", "g", "y")
+	require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
+	require.False(t, e.exists("a"))
 }
 
 // The model has the other jobs that are kept.
-func TestJobsToKeepAreSkipped(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("jobs-failed-history", time.Hour)
-		e.fail("q", "g", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
-		e.fails("q", "g", "needed")
-		e.Put("q2", qless.DependsOn{"needed"})
-		e.Set("jobs-failed-history-count", 1)
-		e.Clock.Advance(10 * time.Hour)
-		e.fails("q", "g", "last")
-		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
-		require.Zero(t, e.sweep())
-	})
+func (lifeOnEach) JobsToKeepAreSkipped(t *testing.T, e *env) {
+	e.Set("jobs-failed-history", time.Hour)
+	e.fail("q", "g", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
+	e.fails("q", "g", "needed")
+	e.Put("q2", qless.DependsOn{"needed"})
+	e.Set("jobs-failed-history-count", 1)
+	e.Clock.Advance(10 * time.Hour)
+	e.fails("q", "g", "last")
+	require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
+	require.Zero(t, e.sweep())
 }
 
-func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("q", "g", "unfailed", "put", "gone", "last")
-		require.NoError(t, e.Read("unfailed").Unfail(t.Context()))
-		require.NoError(t, e.Read("unfailed").Move(t.Context(), "q2"))
-		e.Put("q2", qless.JID("put"))
-		require.NoError(t, e.Redis.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
-		e.Set("jobs-failed-history-count", 1)
-		e.Clock.Advance(time.Hour)
-		e.fails("q", "g", "new")
-		require.Equal(t, []string{"new"}, e.failed("g"))
-		require.Equal(t, qless.StateWaiting, e.Read("unfailed").State)
-		require.Equal(t, qless.StateWaiting, e.Read("put").State)
-	})
+func (lifeOnEach) JobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T, e *env) {
+	e.fails("q", "g", "unfailed", "put", "gone", "last")
+	require.NoError(t, e.Read("unfailed").Unfail(t.Context()))
+	require.NoError(t, e.Read("unfailed").Move(t.Context(), "q2"))
+	e.Put("q2", qless.JID("put"))
+	require.NoError(t, e.Redis.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
+	e.Set("jobs-failed-history-count", 1)
+	e.Clock.Advance(time.Hour)
+	e.fails("q", "g", "new")
+	require.Equal(t, []string{"new"}, e.failed("g"))
+	require.Equal(t, qless.StateWaiting, e.Read("unfailed").State)
+	require.Equal(t, qless.StateWaiting, e.Read("put").State)
 }
 
-func TestASweepClearsAllGroups(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, group := range []string{"a", "b", "c"} {
-			e.fails("q", group, numbered(group, 60)...)
-		}
-		e.Set("jobs-failed-history-count", 5)
-		left := 180
-		for left > 15 {
-			n := e.sweep()
-			require.Positive(t, n)
-			require.LessOrEqual(t, n, 100)
-			left -= n
-		}
-		for _, group := range []string{"a", "b", "c"} {
-			require.Len(t, e.failed(group), 5)
-		}
-		require.Equal(t, 15, e.stats("q", noon).Failed)
-		e.Set("jobs-failed-history", time.Hour)
-		e.Clock.Advance(2 * time.Hour)
-		require.Equal(t, 15, e.sweep())
-		require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
-		require.Zero(t, e.sweep())
-	})
+func (lifeOnEach) ASweepClearsAllGroups(t *testing.T, e *env) {
+	for _, group := range []string{"a", "b", "c"} {
+		e.fails("q", group, numbered(group, 60)...)
+	}
+	e.Set("jobs-failed-history-count", 5)
+	left := 180
+	for left > 15 {
+		n := e.sweep()
+		require.Positive(t, n)
+		require.LessOrEqual(t, n, 100)
+		left -= n
+	}
+	for _, group := range []string{"a", "b", "c"} {
+		require.Len(t, e.failed(group), 5)
+	}
+	require.Equal(t, 15, e.stats("q", noon).Failed)
+	e.Set("jobs-failed-history", time.Hour)
+	e.Clock.Advance(2 * time.Hour)
+	require.Equal(t, 15, e.sweep())
+	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
+	require.Zero(t, e.sweep())
 }
 
-func TestASweepAnnouncesFailuresByOtherScripts(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("q", "a", numbered("other", 130)...)
-		e.Put("q", qless.JID("bad"))
-		e.Put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
-		e.Put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
-		e.Put("next", qless.JID("deep"), qless.DependsOn{"fails"}, qless.OnFailureRun)
-		e.Put("next", qless.JID("waits"), qless.DependsOn{"bad"})
-		e.Pop("q")
-		e.foreignFail("bad", "q", "g")
-		require.Equal(t, qless.StateDepends, e.Read("runs").State)
-		require.Zero(t, e.sweep(), "it looks at a hundred")
-		require.Equal(t, 3, e.sweep())
-		require.Equal(t, []string{"deep", "runs"}, sorted(jids(e.Pops("next", 5))))
-		require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
-		require.Equal(t, qless.StateDepends, e.Read("waits").State)
-		for range 4 {
-			require.Zero(t, e.sweep(), "they know")
-		}
-	})
+func (lifeOnEach) ASweepAnnouncesFailuresByOtherScripts(t *testing.T, e *env) {
+	e.fails("q", "a", numbered("other", 130)...)
+	e.Put("q", qless.JID("bad"))
+	e.Put("next", qless.JID("runs"), qless.DependsOn{"bad"}, qless.OnFailureRun)
+	e.Put("next", qless.JID("fails"), qless.DependsOn{"bad"}, qless.OnFailureFail)
+	e.Put("next", qless.JID("deep"), qless.DependsOn{"fails"}, qless.OnFailureRun)
+	e.Put("next", qless.JID("waits"), qless.DependsOn{"bad"})
+	e.Pop("q")
+	e.foreignFail("bad", "q", "g")
+	require.Equal(t, qless.StateDepends, e.Read("runs").State)
+	require.Zero(t, e.sweep(), "it looks at a hundred")
+	require.Equal(t, 3, e.sweep())
+	require.Equal(t, []string{"deep", "runs"}, sorted(jids(e.Pops("next", 5))))
+	require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
+	require.Equal(t, qless.StateDepends, e.Read("waits").State)
+	for range 4 {
+		require.Zero(t, e.sweep(), "they know")
+	}
 }
 
-func TestFailuresByKlass(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		fails := func(klass, jid, message string) {
-			require.NoError(t, errOf(e.Queue("q").Put(t.Context(), klass, nil, qless.JID(jid))))
-			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", message))
-			e.Clock.Advance(time.Minute)
+func (lifeOnEach) FailuresByKlass(t *testing.T, e *env) {
+	fails := func(klass, jid, message string) {
+		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), klass, nil, qless.JID(jid))))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", message))
+		e.Clock.Advance(time.Minute)
+	}
+	sum := func(limit int) inspect.FailureSummary {
+		t.Helper()
+		var got inspect.FailureSummary
+		e.Unchanged(func() { got = must(e.inspect().Failures(t.Context(), "g", limit))(t) })
+		for i := range got.Klasses {
+			k := &got.Klasses[i]
+			k.First, k.Last = k.First.UTC(), k.Last.UTC()
 		}
-		sum := func(limit int) inspect.FailureSummary {
-			t.Helper()
-			var got inspect.FailureSummary
-			e.Unchanged(func() { got = must(e.inspect().Failures(t.Context(), "g", limit))(t) })
-			for i := range got.Klasses {
-				k := &got.Klasses[i]
-				k.First, k.Last = k.First.UTC(), k.Last.UTC()
-			}
-			return got
-		}
-		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{}}, sum(0))
-		fails("Mail", "a", "first")
-		fails("Call", "b", "ring")
-		fails("Mail", "c", "last")
-		mail := inspect.KlassFailures{
-			Klass: "Mail", Count: 2, First: noon, Last: noon.Add(2 * time.Minute), Message: "last", Sample: "c",
-		}
-		call := inspect.KlassFailures{
-			Klass: "Call", Count: 1, First: noon.Add(time.Minute), Last: noon.Add(time.Minute), Message: "ring", Sample: "b",
-		}
-		all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Examined: 3, Total: 3}
-		for _, limit := range []int{0, -1, 3, 5000} {
-			require.Equal(t, all, sum(limit))
-		}
-		mail.Count, mail.First = 1, mail.Last
-		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Examined: 1, Total: 3}, sum(1))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "", 0)))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "g", -2)))
-	})
+		return got
+	}
+	require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{}}, sum(0))
+	fails("Mail", "a", "first")
+	fails("Call", "b", "ring")
+	fails("Mail", "c", "last")
+	mail := inspect.KlassFailures{
+		Klass: "Mail", Count: 2, First: noon, Last: noon.Add(2 * time.Minute), Message: "last", Sample: "c",
+	}
+	call := inspect.KlassFailures{
+		Klass: "Call", Count: 1, First: noon.Add(time.Minute), Last: noon.Add(time.Minute), Message: "ring", Sample: "b",
+	}
+	all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Examined: 3, Total: 3}
+	for _, limit := range []int{0, -1, 3, 5000} {
+		require.Equal(t, all, sum(limit))
+	}
+	mail.Count, mail.First = 1, mail.Last
+	require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Examined: 1, Total: 3}, sum(1))
+	requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "", 0)))
+	requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "g", -2)))
 }
 
 func TestManyFailuresAreCountedInSteps(t *testing.T) {
@@ -626,17 +605,15 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 	}, got.Klasses[0])
 }
 
-func TestForgettingAFailureGroup(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("q", "g", "a", "b", "c")
-		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
-		done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
-		require.Equal(t, 2, done.Changed)
-		require.Equal(t, 1, done.Unchanged)
-		requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
-		done = must(e.inspect().Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context()))(t)
-		require.Zero(t, done)
-	})
+func (lifeOnEach) ForgettingAFailureGroup(t *testing.T, e *env) {
+	e.fails("q", "g", "a", "b", "c")
+	e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
+	done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
+	require.Equal(t, 2, done.Changed)
+	require.Equal(t, 1, done.Unchanged)
+	requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
+	done = must(e.inspect().Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context()))(t)
+	require.Zero(t, done)
 }
 
 func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
@@ -698,41 +675,37 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 	}
 }
 
-func TestALostJobThatWasSweptComesFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("grace-period", 0)
-		held := e.start("q", qless.JID("j"))
-		e.Put("q", qless.JID("urgent"), qless.Priority(9))
-		e.Clock.Advance(time.Minute)
-		require.Equal(t, 1, e.sweep("q"))
-		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2}, e.Counts("q"))
-		requireCode(t, qless.ErrNotRunning, held.Complete(t.Context()))
-		require.Equal(t, []string{"j", "urgent"}, jids(e.Pops("q", 9)))
-		require.NoError(t, e.Complete(t.Context(), "j"))
-	})
+func (lifeOnEach) ALostJobThatWasSweptComesFirst(t *testing.T, e *env) {
+	e.Set("grace-period", 0)
+	held := e.start("q", qless.JID("j"))
+	e.Put("q", qless.JID("urgent"), qless.Priority(9))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, 1, e.sweep("q"))
+	require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2}, e.Counts("q"))
+	requireCode(t, qless.ErrNotRunning, held.Complete(t.Context()))
+	require.Equal(t, []string{"j", "urgent"}, jids(e.Pops("q", 9)))
+	require.NoError(t, e.Complete(t.Context(), "j"))
 }
 
 // Complete completes a job that the worker has.
 func (e *env) Complete(ctx context.Context, jid string) error { return e.Read(jid).Complete(ctx) }
 
-func TestASweepIsBounded(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 250 {
-			e.Put(fmt.Sprint("q", i), qless.Delay(time.Second))
-		}
-		for range 130 {
-			e.Put("q0", qless.Delay(time.Second))
-		}
-		e.Clock.Advance(time.Second)
-		require.Equal(t, 100, e.sweep("q0", "q1"))
-		require.Equal(t, 32, e.sweep("q0", "q1"))
-		var moved []int
-		for range 4 {
-			moved = append(moved, e.sweep("*"))
-		}
-		require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
-		require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
-	})
+func (lifeOnEach) ASweepIsBounded(t *testing.T, e *env) {
+	for i := range 250 {
+		e.Put(fmt.Sprint("q", i), qless.Delay(time.Second))
+	}
+	for range 130 {
+		e.Put("q0", qless.Delay(time.Second))
+	}
+	e.Clock.Advance(time.Second)
+	require.Equal(t, 100, e.sweep("q0", "q1"))
+	require.Equal(t, 32, e.sweep("q0", "q1"))
+	var moved []int
+	for range 4 {
+		moved = append(moved, e.sweep("*"))
+	}
+	require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
+	require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
 }
 
 func TestAnInvalidSweep(t *testing.T) {

@@ -66,58 +66,59 @@ func (e *env) fields(jid string) map[string]string {
 	return must(e.Redis.HGetAll(e.T.Context(), "ql:j:"+jid).Result())(e.T)
 }
 
-func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "first", "api")
-		require.Equal(t, "first", e.popped("q", 1))
-		e.putLimited("q", "low", "api")
-		e.Clock.Advance(time.Second)
-		e.Put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
-		score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t)
-		before := e.Read("low")
-		require.Empty(t, e.popped("q", 10))
+// The methods of limitOnEach are tests on a real server, and on miniredis.
+type limitOnEach struct{}
 
-		parked := e.Read("low")
-		require.Equal(t, qless.StateScheduled, parked.State)
-		require.Equal(t, "api", parked.Parked)
-		require.Equal(t, qless.Limits{"api"}, parked.Options.Limits)
-		require.Equal(t, before.History, parked.History)
-		require.Equal(t, before.Remaining, parked.Remaining)
-		require.Equal(t, []string{"high", "low"}, e.info("api").Waiting)
-		require.Equal(t, 2, e.Counts("q").Scheduled)
-		require.Equal(t, 0, e.Counts("q").Waiting)
+func TestLimitsOnEachServer(t *testing.T) { runEach(t, limitOnEach{}) }
 
-		require.NoError(t, e.Read("first").Complete(t.Context()))
-		require.Equal(t, "high", e.popped("q", 10), "it has the higher priority")
-		require.NoError(t, e.Read("high").Complete(t.Context()))
-		require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t))
-		require.Empty(t, e.Read("low").Parked)
-		require.Equal(t, qless.StateWaiting, e.Read("low").State)
-		require.NotContains(t, e.fields("low"), "x:parked")
-	})
+func (limitOnEach) AParkedJobIsScheduledAndKeepsItsPlace(t *testing.T, e *env) {
+	e.slots("api", 1)
+	e.putLimited("q", "first", "api")
+	require.Equal(t, "first", e.popped("q", 1))
+	e.putLimited("q", "low", "api")
+	e.Clock.Advance(time.Second)
+	e.Put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
+	score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t)
+	before := e.Read("low")
+	require.Empty(t, e.popped("q", 10))
+
+	parked := e.Read("low")
+	require.Equal(t, qless.StateScheduled, parked.State)
+	require.Equal(t, "api", parked.Parked)
+	require.Equal(t, qless.Limits{"api"}, parked.Options.Limits)
+	require.Equal(t, before.History, parked.History)
+	require.Equal(t, before.Remaining, parked.Remaining)
+	require.Equal(t, []string{"high", "low"}, e.info("api").Waiting)
+	require.Equal(t, 2, e.Counts("q").Scheduled)
+	require.Equal(t, 0, e.Counts("q").Waiting)
+
+	require.NoError(t, e.Read("first").Complete(t.Context()))
+	require.Equal(t, "high", e.popped("q", 10), "it has the higher priority")
+	require.NoError(t, e.Read("high").Complete(t.Context()))
+	require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t))
+	require.Empty(t, e.Read("low").Parked)
+	require.Equal(t, qless.StateWaiting, e.Read("low").State)
+	require.NotContains(t, e.fields("low"), "x:parked")
 }
 
-func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("heartbeat", 3600)
-		e.limit("api", qless.LimitConfig{Rate: 2, Per: time.Minute})
-		e.putLimited("q", "a b c d", "api")
-		require.Equal(t, "a", e.popped("q", 1))
-		e.Clock.Advance(10 * time.Second)
-		require.Equal(t, "b", e.popped("q", 10))
-		require.WithinDuration(t, noon.Add(time.Minute), e.info("api").Next, time.Millisecond)
-		scheduled := must(e.Redis.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result())(t)
-		require.Equal(t, "c", scheduled[0].Member)
-		require.InDelta(t, float64(noon.Add(time.Minute).Unix()), scheduled[0].Score, 0.001)
+func (limitOnEach) TheNextStartIsDueWhenTheRateAllowsIt(t *testing.T, e *env) {
+	e.Set("heartbeat", 3600)
+	e.limit("api", qless.LimitConfig{Rate: 2, Per: time.Minute})
+	e.putLimited("q", "a b c d", "api")
+	require.Equal(t, "a", e.popped("q", 1))
+	e.Clock.Advance(10 * time.Second)
+	require.Equal(t, "b", e.popped("q", 10))
+	require.WithinDuration(t, noon.Add(time.Minute), e.info("api").Next, time.Millisecond)
+	scheduled := must(e.Redis.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result())(t)
+	require.Equal(t, "c", scheduled[0].Member)
+	require.InDelta(t, float64(noon.Add(time.Minute).Unix()), scheduled[0].Score, 0.001)
 
-		e.Clock.Advance(49 * time.Second)
-		require.Empty(t, e.popped("q", 10))
-		e.Clock.Advance(time.Second)
-		require.Equal(t, "c", e.popped("q", 10))
-		e.Clock.Advance(10 * time.Second)
-		require.Equal(t, "d", e.popped("q", 10))
-	})
+	e.Clock.Advance(49 * time.Second)
+	require.Empty(t, e.popped("q", 10))
+	e.Clock.Advance(time.Second)
+	require.Equal(t, "c", e.popped("q", 10))
+	e.Clock.Advance(10 * time.Second)
+	require.Equal(t, "d", e.popped("q", 10))
 }
 
 // A worker that dies does not report it.
@@ -178,41 +179,37 @@ func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 	}
 }
 
-func TestAJobThatWasGivenBackByOthersIsNotInItsOwnWay(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "a", "api")
-		e.Pop("q")
-		e.Redis.ZRem(t.Context(), "ql:q:q-locks", "a")
-		e.Redis.HSet(t.Context(), "ql:j:a", "state", "waiting", "worker", "")
-		e.Redis.ZAdd(t.Context(), "ql:q:q-work", redis.Z{Score: 1, Member: "a"})
-		require.Equal(t, "a", e.popped("q", 10))
-	})
+func (limitOnEach) AJobThatWasGivenBackByOthersIsNotInItsOwnWay(t *testing.T, e *env) {
+	e.slots("api", 1)
+	e.putLimited("q", "a", "api")
+	e.Pop("q")
+	e.Redis.ZRem(t.Context(), "ql:q:q-locks", "a")
+	e.Redis.HSet(t.Context(), "ql:j:a", "state", "waiting", "worker", "")
+	e.Redis.ZAdd(t.Context(), "ql:q:q-work", redis.Z{Score: 1, Member: "a"})
+	require.Equal(t, "a", e.popped("q", 10))
 }
 
-func TestKeysHaveTheDefinitionOfTheirFamily(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("shop", 1)
-		e.slots("shop/big", 2)
-		e.putLimited("q", "a1 a2", "shop/a")
-		e.putLimited("q", "b1 b2", "shop/b")
-		e.putLimited("q", "c1 c2 c3", "shop/big")
-		e.putLimited("q", "n1 n2", "none/x")
-		require.Equal(t, "a1 b1 c1 c2 n1 n2", e.popped("q", 20))
-		require.Equal(t, qless.LimitConfig{Concurrency: 1}, e.info("shop/a").Config)
-		require.False(t, e.info("shop/a").Own)
-		require.True(t, e.info("shop/big").Own)
-		require.Zero(t, e.info("none/x").Config)
-		page := must(e.inspect().Limits(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, inspect.Page[inspect.LimitOverview]{Total: 2, Items: []inspect.LimitOverview{
-			{Name: "shop", Config: qless.LimitConfig{Concurrency: 1}},
-			{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}, Used: 2, Parked: 1},
-		}}, page)
-		require.NoError(t, e.Limit("shop/big").Unset(t.Context()))
-		page = must(e.inspect().Limits(t.Context(), inspect.Range{Offset: 1}))(t)
-		require.Empty(t, page.Items)
-		require.Equal(t, 1, page.Total)
-	})
+func (limitOnEach) KeysHaveTheDefinitionOfTheirFamily(t *testing.T, e *env) {
+	e.slots("shop", 1)
+	e.slots("shop/big", 2)
+	e.putLimited("q", "a1 a2", "shop/a")
+	e.putLimited("q", "b1 b2", "shop/b")
+	e.putLimited("q", "c1 c2 c3", "shop/big")
+	e.putLimited("q", "n1 n2", "none/x")
+	require.Equal(t, "a1 b1 c1 c2 n1 n2", e.popped("q", 20))
+	require.Equal(t, qless.LimitConfig{Concurrency: 1}, e.info("shop/a").Config)
+	require.False(t, e.info("shop/a").Own)
+	require.True(t, e.info("shop/big").Own)
+	require.Zero(t, e.info("none/x").Config)
+	page := must(e.inspect().Limits(t.Context(), inspect.Range{}))(t)
+	require.Equal(t, inspect.Page[inspect.LimitOverview]{Total: 2, Items: []inspect.LimitOverview{
+		{Name: "shop", Config: qless.LimitConfig{Concurrency: 1}},
+		{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}, Used: 2, Parked: 1},
+	}}, page)
+	require.NoError(t, e.Limit("shop/big").Unset(t.Context()))
+	page = must(e.inspect().Limits(t.Context(), inspect.Range{Offset: 1}))(t)
+	require.Empty(t, page.Items)
+	require.Equal(t, 1, page.Total)
 }
 
 func TestAHoldKeepsJobsFromStarting(t *testing.T) {
@@ -276,16 +273,14 @@ func TestParkedJobsThatOthersChangeBlockNoOther(t *testing.T) {
 }
 
 // Parked jobs are tried after a time, even without a notification.
-func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "a b c d", "api")
-		require.Equal(t, "a", e.popped("q", 10))
-		require.NoError(t, e.Redis.HDel(t.Context(), "ql:x:limits", "api").Err()) // no notification
-		e.Clock.Advance(62 * time.Second)
-		require.Equal(t, "b c d", e.popped("q", 10))
-		require.Zero(t, e.info("api").Parked)
-	})
+func (limitOnEach) ParkedJobsAreTriedAfterAWhile(t *testing.T, e *env) {
+	e.slots("api", 1)
+	e.putLimited("q", "a b c d", "api")
+	require.Equal(t, "a", e.popped("q", 10))
+	require.NoError(t, e.Redis.HDel(t.Context(), "ql:x:limits", "api").Err()) // no notification
+	e.Clock.Advance(62 * time.Second)
+	require.Equal(t, "b c d", e.popped("q", 10))
+	require.Zero(t, e.info("api").Parked)
 }
 
 // One call parks 200 jobs, and the next calls the others; all are parked once.
@@ -338,9 +333,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 		e.putLimited("q", fmt.Sprint("j", i), "shop")
 	}
 	for _, order := range []string{"ordered", "round-robin"} {
-		reserve := func() []any {
-			return e.run("reserve", "w2", 16, 300, 2, "order", order, "q").([]any)
-		}
+		reserve := func() []any { return e.run("reserve", "w2", 16, 300, 2, "order", order, "q").([]any) }
 		calls := 1
 		for reserve()[1] == "0" {
 			calls++
@@ -403,83 +396,77 @@ func TestThrottledJobUsesNoRetryAndHoldsItsLimits(t *testing.T) {
 	}
 }
 
-func TestPopByJidObeysLimits(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "a b", "api")
-		pop := func(jid string) string { return e.run("popByJid", "q", jid, "w1").(string) }
-		require.Contains(t, pop("b"), `"jid":"b"`)
-		score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t)
-		require.Equal(t, "[{}]", pop("a"))
-		require.Equal(t, "api", e.Read("a").Parked)
-		require.NoError(t, e.Read("b").Complete(t.Context()))
-		require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t))
-		require.Contains(t, pop("a"), `"jid":"a"`)
-	})
+func (limitOnEach) PopByJidObeysLimits(t *testing.T, e *env) {
+	e.slots("api", 1)
+	e.putLimited("q", "a b", "api")
+	pop := func(jid string) string { return e.run("popByJid", "q", jid, "w1").(string) }
+	require.Contains(t, pop("b"), `"jid":"b"`)
+	score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t)
+	require.Equal(t, "[{}]", pop("a"))
+	require.Equal(t, "api", e.Read("a").Parked)
+	require.NoError(t, e.Read("b").Complete(t.Context()))
+	require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t))
+	require.Contains(t, pop("a"), `"jid":"a"`)
 }
 
-func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		queue := e.Queue("q")
-		e.Set("heartbeat", 3600)
-		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
-		settings := must(queue.Settings(t.Context()))(t)
-		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour, MaxRate: 3, Per: time.Minute}, settings)
-		for i := range 9 {
-			e.Put("q", qless.JID(fmt.Sprint("j", i)))
-			e.Clock.Advance(time.Second)
-		}
-		require.Equal(t, "j0 j1", e.popped("q", 2))
-		e.Clock.Advance(10 * time.Second)
-		require.Equal(t, "j2", e.popped("q", 10))
-		require.Equal(t, 6, e.Counts("q").Waiting)
+func (limitOnEach) AQueueStartsNoMoreThanItsMaxRate(t *testing.T, e *env) {
+	queue := e.Queue("q")
+	e.Set("heartbeat", 3600)
+	require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
+	settings := must(queue.Settings(t.Context()))(t)
+	require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour, MaxRate: 3, Per: time.Minute}, settings)
+	for i := range 9 {
+		e.Put("q", qless.JID(fmt.Sprint("j", i)))
+		e.Clock.Advance(time.Second)
+	}
+	require.Equal(t, "j0 j1", e.popped("q", 2))
+	e.Clock.Advance(10 * time.Second)
+	require.Equal(t, "j2", e.popped("q", 10))
+	require.Equal(t, 6, e.Counts("q").Waiting)
 
-		reserve := func() (wait float64, count int) {
-			reply := e.run("reserve", "w2", 16, 300, 2, "ahead", 4, "q")
-			wait = must(strconv.ParseFloat(reply.([]any)[1].(string), 64))(t)
-			return wait, max(len(reply.([]any))-5, 0)
-		}
-		wait, count := reserve()
-		require.InDelta(t, 50, wait, 0.001, "the reply says when to ask again")
-		require.Zero(t, count)
-		e.Clock.Advance(50 * time.Second)
-		wait, count = reserve()
-		require.InDelta(t, 10, wait, 0.001)
-		require.Equal(t, 2, count)
-		e.Clock.Advance(10 * time.Second)
-		_, count = reserve()
-		require.Equal(t, 1, count)
+	reserve := func() (wait float64, count int) {
+		reply := e.run("reserve", "w2", 16, 300, 2, "ahead", 4, "q")
+		wait = must(strconv.ParseFloat(reply.([]any)[1].(string), 64))(t)
+		return wait, max(len(reply.([]any))-5, 0)
+	}
+	wait, count := reserve()
+	require.InDelta(t, 50, wait, 0.001, "the reply says when to ask again")
+	require.Zero(t, count)
+	e.Clock.Advance(50 * time.Second)
+	wait, count = reserve()
+	require.InDelta(t, 10, wait, 0.001)
+	require.Equal(t, 2, count)
+	e.Clock.Advance(10 * time.Second)
+	_, count = reserve()
+	require.Equal(t, 1, count)
 
-		require.NoError(t, queue.SetMaxRate(t.Context(), 0, 0))
-		settings = must(queue.Settings(t.Context()))(t)
-		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour}, settings)
-		_, count = reserve()
-		require.Equal(t, 3, count)
-	})
+	require.NoError(t, queue.SetMaxRate(t.Context(), 0, 0))
+	settings = must(queue.Settings(t.Context()))(t)
+	require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour}, settings)
+	_, count = reserve()
+	require.Equal(t, 3, count)
 }
 
-func TestAQueueReportsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		queue := e.Queue("q")
-		next := func() time.Time {
-			t.Helper()
-			return must(queue.Settings(t.Context()))(t).NextStart
-		}
-		require.Zero(t, next(), "without a max-rate")
-		require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
-		e.Put("q")
-		e.Put("q")
-		e.Pop("q")
-		require.Zero(t, next(), "there is room for another one")
-		e.Clock.Advance(10 * time.Second)
-		e.Pop("q")
-		require.WithinDuration(t, noon.Add(time.Minute), next(), time.Millisecond)
-		e.Clock.Advance(50 * time.Second)
-		require.Zero(t, next())
-		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
-		require.Zero(t, next())
-		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").Settings(t.Context())))
-	})
+func (limitOnEach) AQueueReportsWhenItsMaxRateAllowsTheNextStart(t *testing.T, e *env) {
+	queue := e.Queue("q")
+	next := func() time.Time {
+		t.Helper()
+		return must(queue.Settings(t.Context()))(t).NextStart
+	}
+	require.Zero(t, next(), "without a max-rate")
+	require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
+	e.Put("q")
+	e.Put("q")
+	e.Pop("q")
+	require.Zero(t, next(), "there is room for another one")
+	e.Clock.Advance(10 * time.Second)
+	e.Pop("q")
+	require.WithinDuration(t, noon.Add(time.Minute), next(), time.Millisecond)
+	e.Clock.Advance(50 * time.Second)
+	require.Zero(t, next())
+	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
+	require.Zero(t, next())
+	requireCode(t, qless.ErrInvalid, errOf(e.Queue("").Settings(t.Context())))
 }
 
 func TestMaxRatesThatMakeNoSense(t *testing.T) {
@@ -568,10 +555,8 @@ func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 	const back = time.Hour
 	for name, set := range map[string]func(e *env){
-		"a limit": func(e *env) { e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Second}) },
-		"a max-rate": func(e *env) {
-			require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, time.Second))
-		},
+		"a limit":    func(e *env) { e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Second}) },
+		"a max-rate": func(e *env) { require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, time.Second)) },
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
 			set(e)
@@ -669,18 +654,16 @@ func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
 
 // Jobs that are promoted one after another take turns with those of others, as all that return to
 // their queue in the model.
-func TestPromotedJobsTakeTheirTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.putFair(3, qless.Fair("a"), "a", qless.Delay(time.Hour))
-		e.putFair(3, qless.Fair("b"), "b")
-		for i := range 3 {
-			require.NoError(t, errOf(e.inspect().JIDs(fmt.Sprint("a", i)).Promote(t.Context())))
-		}
-		got := strings.Join(jids(e.Pops("q", 6)), "")
-		for i := 0; i < len(got); i += 4 {
-			require.NotEqual(t, got[i], got[i+2], got)
-		}
-	})
+func (limitOnEach) PromotedJobsTakeTheirTurn(t *testing.T, e *env) {
+	e.putFair(3, qless.Fair("a"), "a", qless.Delay(time.Hour))
+	e.putFair(3, qless.Fair("b"), "b")
+	for i := range 3 {
+		require.NoError(t, errOf(e.inspect().JIDs(fmt.Sprint("a", i)).Promote(t.Context())))
+	}
+	got := strings.Join(jids(e.Pops("q", 6)), "")
+	for i := 0; i < len(got); i += 4 {
+		require.NotEqual(t, got[i], got[i+2], got)
+	}
 }
 
 // Of one tenant that keeps putting, and others that put once, only a few are remembered.
@@ -721,16 +704,14 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	}
 }
 
-func TestDamagedTurnsDoNotKeepJobsFromTheirQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		require.NoError(t, e.Redis.Set(t.Context(), "ql:x:fair:0:q", "damaged", 0).Err())
-		e.putFair(3, qless.Fair("a"), "a")
-		require.Len(t, e.Pops("q", 5), 3)
-		jid := e.Put("q", qless.Fair("a"))
-		for _, damaged := range []string{"g|{}", `g|{"g":7}`, `g|{"g":{"t":7}}`, "g|{", `g|{"g":{"t":"a","w":"x"}}`} {
-			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", damaged).Err())
-			e.Put("q", qless.JID(jid))
-			require.Equal(t, jid, e.Pop("q").JID, damaged)
-		}
-	})
+func (limitOnEach) DamagedTurnsDoNotKeepJobsFromTheirQueue(t *testing.T, e *env) {
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:x:fair:0:q", "damaged", 0).Err())
+	e.putFair(3, qless.Fair("a"), "a")
+	require.Len(t, e.Pops("q", 5), 3)
+	jid := e.Put("q", qless.Fair("a"))
+	for _, damaged := range []string{"g|{}", `g|{"g":7}`, `g|{"g":{"t":7}}`, "g|{", `g|{"g":{"t":"a","w":"x"}}`} {
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:o", damaged).Err())
+		e.Put("q", qless.JID(jid))
+		require.Equal(t, jid, e.Pop("q").JID, damaged)
+	}
 }

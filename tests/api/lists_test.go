@@ -189,88 +189,89 @@ func rounded(s inspect.Row) inspect.Row {
 	return s
 }
 
-func TestWhatAListShowsOfAJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		queue := e.Queue("q")
-		shown := 0 // bytes of data shown
-		only := func(list inspect.List) inspect.Row {
-			t.Helper()
-			page := must(e.inspect().Queue("q", list).WithData(shown).List(ctx, inspect.Range{}))(t)
-			require.Len(t, page.Items, 1)
-			return rounded(page.Items[0])
-		}
-		jid := must(queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
-			qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1)))(t)
-		want := inspect.Row{
-			JID: jid, Klass: "K", Queue: "q", State: qless.StateWaiting, Priority: 3, Retries: 1,
-			Remaining: 1, Tags: []string{"red", "blue"}, Since: noon, DataSize: len(`{"text":"äöü"}`),
-		}
-		require.Equal(t, want, only(inspect.Waiting))
-		for bytes, data := range map[int]string{
-			1: `{`, 9: `{"text":"`, 10: `{"text":"`, 11: `{"text":"ä`, 100: `{"text":"äöü"}`,
-		} {
-			shown = bytes
-			require.Equal(t, data, only(inspect.Waiting).Data)
-		}
-		shown = 0
+// The methods of listOnEach are tests on a real server, and on miniredis.
+type listOnEach struct{}
 
-		e.Clock.Advance(time.Second)
-		job := e.Pop("q")
-		want.State, want.Worker, want.Since = qless.StateRunning, "w1", noon.Add(time.Second)
-		want.Expires = noon.Add(61 * time.Second)
-		require.Equal(t, want, only(inspect.Running))
+func TestListsOnEachServer(t *testing.T) { runEach(t, listOnEach{}) }
 
-		e.Clock.Advance(time.Minute)
-		require.Equal(t, want, only(inspect.Stalled))
+func (listOnEach) WhatAListShowsOfAJob(t *testing.T, e *env) {
+	ctx := t.Context()
+	queue := e.Queue("q")
+	shown := 0 // bytes of data shown
+	only := func(list inspect.List) inspect.Row {
+		t.Helper()
+		page := must(e.inspect().Queue("q", list).WithData(shown).List(ctx, inspect.Range{}))(t)
+		require.Len(t, page.Items, 1)
+		return rounded(page.Items[0])
+	}
+	jid := must(queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
+		qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1)))(t)
+	want := inspect.Row{
+		JID: jid, Klass: "K", Queue: "q", State: qless.StateWaiting, Priority: 3, Retries: 1,
+		Remaining: 1, Tags: []string{"red", "blue"}, Since: noon, DataSize: len(`{"text":"äöü"}`),
+	}
+	require.Equal(t, want, only(inspect.Waiting))
+	for bytes, data := range map[int]string{
+		1: `{`, 9: `{"text":"`, 10: `{"text":"`, 11: `{"text":"ä`, 100: `{"text":"äöü"}`,
+	} {
+		shown = bytes
+		require.Equal(t, data, only(inspect.Waiting).Data)
+	}
+	shown = 0
 
-		require.NoError(t, errOf(job.Retry(ctx, time.Hour, "g", "m")))
-		want.State, want.Worker, want.Expires, want.Remaining = qless.StateScheduled, "", time.Time{}, 0
-		want.Due = noon.Add(61*time.Second + time.Hour)
-		want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
-		require.Equal(t, want, only(inspect.Scheduled))
-		tagged := must(e.inspect().Tagged("red").List(ctx, inspect.Range{}))(t)
-		require.Equal(t, want, rounded(tagged.Items[0]), "every list shows when it is due")
+	e.Clock.Advance(time.Second)
+	job := e.Pop("q")
+	want.State, want.Worker, want.Since = qless.StateRunning, "w1", noon.Add(time.Second)
+	want.Expires = noon.Add(61 * time.Second)
+	require.Equal(t, want, only(inspect.Running))
 
-		e.Clock.Advance(time.Hour)
-		require.True(t, only(inspect.Scheduled).IsDue)
-		require.NoError(t, e.Pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
-		failed := must(e.inspect().Failed("g2").List(ctx, inspect.Range{}))(t)
-		require.Equal(t, 1, failed.Total)
-		require.Equal(t, strings.Repeat("ä", 128), failed.Items[0].Failure.Message)
-		require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
-		require.Equal(t, qless.StateFailed, failed.Items[0].State)
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, want, only(inspect.Stalled))
 
-		e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
-		require.Equal(t, e.Clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
+	require.NoError(t, errOf(job.Retry(ctx, time.Hour, "g", "m")))
+	want.State, want.Worker, want.Expires, want.Remaining = qless.StateScheduled, "", time.Time{}, 0
+	want.Due = noon.Add(61*time.Second + time.Hour)
+	want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
+	require.Equal(t, want, only(inspect.Scheduled))
+	tagged := must(e.inspect().Tagged("red").List(ctx, inspect.Range{}))(t)
+	require.Equal(t, want, rounded(tagged.Items[0]), "every list shows when it is due")
 
-		require.NoError(t, errOf(queue.Recur(ctx, "R", nil, 90*time.Second, qless.JID("r"), qless.Offset(time.Minute))))
-		recurring := inspect.Row{
-			JID: "r", Klass: "R", Queue: "q", Retries: 5, Interval: 90 * time.Second, DataSize: 2,
-			Due: e.Clock.Now().Add(time.Minute).Round(time.Second),
-		}
-		require.Equal(t, recurring, only(inspect.Recurring))
-		e.Clock.Advance(time.Minute)
-		recurring.IsDue = true
-		require.Equal(t, recurring, only(inspect.Recurring))
-	})
+	e.Clock.Advance(time.Hour)
+	require.True(t, only(inspect.Scheduled).IsDue)
+	require.NoError(t, e.Pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
+	failed := must(e.inspect().Failed("g2").List(ctx, inspect.Range{}))(t)
+	require.Equal(t, 1, failed.Total)
+	require.Equal(t, strings.Repeat("ä", 128), failed.Items[0].Failure.Message)
+	require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
+	require.Equal(t, qless.StateFailed, failed.Items[0].State)
+
+	e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
+	require.Equal(t, e.Clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
+
+	require.NoError(t, errOf(queue.Recur(ctx, "R", nil, 90*time.Second, qless.JID("r"), qless.Offset(time.Minute))))
+	recurring := inspect.Row{
+		JID: "r", Klass: "R", Queue: "q", Retries: 5, Interval: 90 * time.Second, DataSize: 2,
+		Due: e.Clock.Now().Add(time.Minute).Round(time.Second),
+	}
+	require.Equal(t, recurring, only(inspect.Recurring))
+	e.Clock.Advance(time.Minute)
+	recurring.IsDue = true
+	require.Equal(t, recurring, only(inspect.Recurring))
 }
 
-func TestAJobWithoutARecordIsListed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("there"))
-		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "gone")).Err())
-		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:odd", "klass", "K", "tags", "no JSON", "priority", "high",
-			"failure", "[", "time", "never").Err())
-		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
-		require.NoError(t, e.Redis.Set(t.Context(), "ql:j:text", "a text", 0).Err())
-		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
-		page := must(e.inspect().Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
-		require.Equal(t, inspect.Row{JID: "gone"}, page.Items[0])
-		require.Equal(t, inspect.Row{JID: "odd", Klass: "K"}, page.Items[2])
-		require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
-	})
+func (listOnEach) AJobWithoutARecordIsListed(t *testing.T, e *env) {
+	e.Put("q", qless.JID("there"))
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "gone")).Err())
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:odd", "klass", "K", "tags", "no JSON", "priority", "high",
+		"failure", "[", "time", "never").Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:text", "a text", 0).Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{}))(t)
+	require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
+	require.Equal(t, inspect.Row{JID: "gone"}, page.Items[0])
+	require.Equal(t, inspect.Row{JID: "odd", Klass: "K"}, page.Items[2])
+	require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
 }
 
 func TestALongListIsReadInSteps(t *testing.T) {
@@ -379,51 +380,49 @@ func walk(t *testing.T, s inspect.Selection, between func(found inspect.Found)) 
 
 func still(inspect.Found) {}
 
-func TestWhatAFilterAsksFor(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i, job := range []struct {
-			klass string
-			data  any
-			tags  []string
-		}{
-			{"Mail", map[string]string{"to": "anna"}, []string{"red"}},
-			{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
-			{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
-			{"Mailbox", json.RawMessage(`"a & b"`), nil},
-			{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as Python and PHP write it
-		} {
-			_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
-				qless.Tags(job.tags))
-			require.NoError(t, err)
+func (listOnEach) WhatAFilterAsksFor(t *testing.T, e *env) {
+	for i, job := range []struct {
+		klass string
+		data  any
+		tags  []string
+	}{
+		{"Mail", map[string]string{"to": "anna"}, []string{"red"}},
+		{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
+		{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
+		{"Mailbox", json.RawMessage(`"a & b"`), nil},
+		{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as Python and PHP write it
+	} {
+		_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
+			qless.Tags(job.tags))
+		require.NoError(t, err)
+	}
+	for _, c := range []struct {
+		f    inspect.Filter
+		want []int
+	}{
+		{inspect.Filter{}, []int{0, 1, 2, 3, 4}},
+		{inspect.Filter{Klass: "Mail"}, []int{0, 1}},
+		{inspect.Filter{Klass: "mail"}, []int{}},
+		{inspect.Filter{Tag: "blue"}, []int{1, 2}},
+		{inspect.Filter{Tag: "blu"}, []int{}},
+		{inspect.Filter{JID: "j2"}, []int{2}},
+		{inspect.Filter{JID: ".%d"}, []int{0, 1, 2, 3, 4}},
+		{inspect.Filter{Data: `"anna"`}, []int{0, 2}},
+		{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
+		{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
+		{inspect.Filter{Data: "a & b"}, []int{2, 3}},
+		{inspect.Filter{Data: `"<a &`}, []int{2}},
+		{inspect.Filter{Data: `\u0026`}, []int{2}},
+		{inspect.Filter{Data: `café €5 a/b "it" A`}, []int{4}},
+		{inspect.Filter{Data: `f\u00e9`}, []int{4}},
+		{inspect.Filter{Data: `cafe`}, []int{}},
+	} {
+		got := []int{}
+		for _, jid := range walk(t, where(e.inQueue(inspect.Waiting), c.f), still) {
+			got = append(got, int(jid[1]-'0'))
 		}
-		for _, c := range []struct {
-			f    inspect.Filter
-			want []int
-		}{
-			{inspect.Filter{}, []int{0, 1, 2, 3, 4}},
-			{inspect.Filter{Klass: "Mail"}, []int{0, 1}},
-			{inspect.Filter{Klass: "mail"}, []int{}},
-			{inspect.Filter{Tag: "blue"}, []int{1, 2}},
-			{inspect.Filter{Tag: "blu"}, []int{}},
-			{inspect.Filter{JID: "j2"}, []int{2}},
-			{inspect.Filter{JID: ".%d"}, []int{0, 1, 2, 3, 4}},
-			{inspect.Filter{Data: `"anna"`}, []int{0, 2}},
-			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
-			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
-			{inspect.Filter{Data: "a & b"}, []int{2, 3}},
-			{inspect.Filter{Data: `"<a &`}, []int{2}},
-			{inspect.Filter{Data: `\u0026`}, []int{2}},
-			{inspect.Filter{Data: `café €5 a/b "it" A`}, []int{4}},
-			{inspect.Filter{Data: `f\u00e9`}, []int{4}},
-			{inspect.Filter{Data: `cafe`}, []int{}},
-		} {
-			got := []int{}
-			for _, jid := range walk(t, where(e.inQueue(inspect.Waiting), c.f), still) {
-				got = append(got, int(jid[1]-'0'))
-			}
-			require.Equal(t, c.want, got, "%+v", c.f)
-		}
-	})
+		require.Equal(t, c.want, got, "%+v", c.f)
+	}
 }
 
 func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
@@ -493,25 +492,23 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 	}
 }
 
-func TestFindFailedMissesNothingThatStays(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		var all []string
-		for i := range 40 {
-			all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
-		}
-		n := 0
-		got := walk(t, e.inspect().Failed("g").AtMost(4), func(inspect.Found) {
-			e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
-			require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
-			require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")
-			n++
-		})
-		for _, jid := range all {
-			if _, err := e.Job(t.Context(), jid); err == nil {
-				require.Contains(t, got, jid)
-			}
-		}
+func (listOnEach) FindFailedMissesNothingThatStays(t *testing.T, e *env) {
+	var all []string
+	for i := range 40 {
+		all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
+	}
+	n := 0
+	got := walk(t, e.inspect().Failed("g").AtMost(4), func(inspect.Found) {
+		e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
+		require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
+		require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")
+		n++
 	})
+	for _, jid := range all {
+		if _, err := e.Job(t.Context(), jid); err == nil {
+			require.Contains(t, got, jid)
+		}
+	}
 }
 
 // rowsOf returns the jids that a selection's iterator yields.
@@ -525,19 +522,17 @@ func rowsOf(t testing.TB, s inspect.Selection) []string {
 	return all
 }
 
-func TestFiltersAddUp(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 6 {
-			e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("even", i%2 == 0), fmt.Sprint("third", i%3 == 0)})
-		}
-		both := e.inQueue(inspect.Waiting).Where(inspect.Filter{Tag: "eventrue"}).Where(inspect.Filter{Tag: "thirdtrue"})
-		require.Equal(t, []string{"j0"}, rowsOf(t, both))
-		require.Equal(t, 1, must(both.Count(t.Context()))(t))
-		named := e.inspect().JIDs("j4", "gone", "j1", "j0", "j4").Where(inspect.Filter{Tag: "eventrue"})
-		require.Equal(t, []string{"j4", "j0"}, rowsOf(t, named))
-		require.Equal(t, inspect.Repair{Changed: 2}, must(named.Untag(t.Context(), "eventrue"))(t))
-		require.Empty(t, rowsOf(t, named))
-	})
+func (listOnEach) FiltersAddUp(t *testing.T, e *env) {
+	for i := range 6 {
+		e.Put("q", qless.JID(fmt.Sprint("j", i)), qless.Tags{fmt.Sprint("even", i%2 == 0), fmt.Sprint("third", i%3 == 0)})
+	}
+	both := e.inQueue(inspect.Waiting).Where(inspect.Filter{Tag: "eventrue"}).Where(inspect.Filter{Tag: "thirdtrue"})
+	require.Equal(t, []string{"j0"}, rowsOf(t, both))
+	require.Equal(t, 1, must(both.Count(t.Context()))(t))
+	named := e.inspect().JIDs("j4", "gone", "j1", "j0", "j4").Where(inspect.Filter{Tag: "eventrue"})
+	require.Equal(t, []string{"j4", "j0"}, rowsOf(t, named))
+	require.Equal(t, inspect.Repair{Changed: 2}, must(named.Untag(t.Context(), "eventrue"))(t))
+	require.Empty(t, rowsOf(t, named))
 }
 
 func TestASelectionIsAValue(t *testing.T) {
@@ -605,24 +600,22 @@ func TestARepairIsStopped(t *testing.T) {
 	require.ErrorIs(t, failed, context.Canceled)
 }
 
-func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, jid := range []string{"a", "b", "c"} {
-			e.Put("q", qless.JID(jid))
-		}
-		require.Equal(t, "a", e.Pop("q").JID)
-		var steps []int
-		s := e.inspect().JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Repair) error {
-			steps = append(steps, soFar.Changed+soFar.Unchanged)
-			return nil
-		})
-		later := func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) }
-		done := must(s.Apply(t.Context(), later))(t)
-		require.Equal(t, 2, done.Changed)
-		require.ErrorIs(t, done.Reasons["a"], qless.ErrRunning)
-		require.Equal(t, []int{1, 2, 3}, steps)
-		broken := errors.New("broken")
-		_, err := s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
-		require.ErrorIs(t, err, broken)
+func (listOnEach) ApplyLeavesJobsThatCannotBeChanged(t *testing.T, e *env) {
+	for _, jid := range []string{"a", "b", "c"} {
+		e.Put("q", qless.JID(jid))
+	}
+	require.Equal(t, "a", e.Pop("q").JID)
+	var steps []int
+	s := e.inspect().JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Repair) error {
+		steps = append(steps, soFar.Changed+soFar.Unchanged)
+		return nil
 	})
+	later := func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) }
+	done := must(s.Apply(t.Context(), later))(t)
+	require.Equal(t, 2, done.Changed)
+	require.ErrorIs(t, done.Reasons["a"], qless.ErrRunning)
+	require.Equal(t, []int{1, 2, 3}, steps)
+	broken := errors.New("broken")
+	_, err := s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
+	require.ErrorIs(t, err, broken)
 }

@@ -281,9 +281,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 	for field, values := range garbage {
 		for _, value := range values {
 			what := fmt.Sprintf("%s = %q", field, value)
-			spoil := func(jid string) {
-				require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, field, value).Err())
-			}
+			spoil := func(jid string) { require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, field, value).Err()) }
 			require.NoError(t, e.Redis.FlushDB(ctx).Err())
 			e.Set("grace-period", 0)
 
@@ -509,11 +507,9 @@ func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 
 // takeLost lets a worker's lock on the job j of the queue q end, and takes jobs again.
 var takeLost = map[string]func(e *env){
-	"pop":     func(e *env) { e.Pops("q", 5) },
-	"reserve": func(e *env) { e.run("reserve", "w1", "5", "10", "0", "q") },
-	"round-robin": func(e *env) {
-		e.run("reserve", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
-	},
+	"pop":         func(e *env) { e.Pops("q", 5) },
+	"reserve":     func(e *env) { e.run("reserve", "w1", "5", "10", "0", "q") },
+	"round-robin": func(e *env) { e.run("reserve", "w1", "5", "10", "2", "order", "round-robin", "p", "q") },
 }
 
 func TestALostJobWaitsForItsBackoff(t *testing.T) {

@@ -330,34 +330,37 @@ func (e *env) putAgain(job *qless.Job) {
 	require.NoError(e.T, err)
 }
 
-func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.putNeeded()
-		for name, options := range optionsOfJobs {
-			t.Run(name, func(t *testing.T) {
-				options := append([]qless.PutOption{qless.JID(name)}, options...)
-				_, err := e.Queue("other").Put(t.Context(), "Klass",
-					json.RawMessage(`{"big": 12345678901234567890}`), options...)
-				require.NoError(t, err)
-				before, stored := e.Read(name), e.stored(name)
-				receipt := must(before.Spec().MarshalJSON())(t)
-				e.Clock.Advance(10 * time.Second)
-				e.putAgain(before)
-				after := e.Read(name)
-				before.History, after.History = nil, nil
-				require.Equal(t, shown(t, before), shown(t, after))
-				var read qless.JobSpec // the other form in which a job can be kept
-				require.NoError(t, json.Unmarshal(receipt, &read))
-				require.NoError(t, e.Cancel(t.Context(), name))
-				e.puts("other", read)
-				after = e.Read(name)
-				after.History = nil
-				require.Equal(t, shown(t, before), shown(t, after))
-				require.Equal(t, withoutPutTime(t, stored), withoutPutTime(t, e.stored(name)))
-				require.NoError(t, e.Cancel(t.Context(), name))
-			})
-		}
-	})
+// The methods of optionOnEach are tests on a real server, and on miniredis.
+type optionOnEach struct{}
+
+func TestOptionsOnEachServer(t *testing.T) { runEach(t, optionOnEach{}) }
+
+func (optionOnEach) ACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T, e *env) {
+	e.putNeeded()
+	for name, options := range optionsOfJobs {
+		t.Run(name, func(t *testing.T) {
+			options := append([]qless.PutOption{qless.JID(name)}, options...)
+			_, err := e.Queue("other").Put(t.Context(), "Klass",
+				json.RawMessage(`{"big": 12345678901234567890}`), options...)
+			require.NoError(t, err)
+			before, stored := e.Read(name), e.stored(name)
+			receipt := must(before.Spec().MarshalJSON())(t)
+			e.Clock.Advance(10 * time.Second)
+			e.putAgain(before)
+			after := e.Read(name)
+			before.History, after.History = nil, nil
+			require.Equal(t, shown(t, before), shown(t, after))
+			var read qless.JobSpec // the other form in which a job can be kept
+			require.NoError(t, json.Unmarshal(receipt, &read))
+			require.NoError(t, e.Cancel(t.Context(), name))
+			e.puts("other", read)
+			after = e.Read(name)
+			after.History = nil
+			require.Equal(t, shown(t, before), shown(t, after))
+			require.Equal(t, withoutPutTime(t, stored), withoutPutTime(t, e.stored(name)))
+			require.NoError(t, e.Cancel(t.Context(), name))
+		})
+	}
 }
 
 func shown(t testing.TB, job *qless.Job) string {
@@ -481,19 +484,17 @@ func (e *env) putStored(pairs ...any) {
 	e.run("put", append([]any{"w1", "q", "j", "K", "{}", "0"}, pairs...)...)
 }
 
-func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
-		require.NoError(t, e.Pop("q").Next(t.Context(), "q2", qless.Headers(nil)))
-		require.NoError(t, e.Pop("q2").Complete(t.Context()))
-		e.start("q", qless.JID(jid))
-		for _, field := range must(e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result())(t) {
-			require.NotContains(t, field, ":")
-		}
-		for _, read := range []string{"get", "multiget"} {
-			require.NotContains(t, e.run(read, jid), `"x"`)
-		}
-	})
+func (optionOnEach) AJobWithoutOptionsHasNoFieldOfOurs(t *testing.T, e *env) {
+	jid := e.Put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "q2", qless.Headers(nil)))
+	require.NoError(t, e.Pop("q2").Complete(t.Context()))
+	e.start("q", qless.JID(jid))
+	for _, field := range must(e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result())(t) {
+		require.NotContains(t, field, ":")
+	}
+	for _, read := range []string{"get", "multiget"} {
+		require.NotContains(t, e.run(read, jid), `"x"`)
+	}
 }
 
 func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
@@ -560,39 +561,35 @@ func (e *env) letters(jid string) string {
 // member is the member of a reply for a job with one header.
 const member = `,"x":{"h":{"a":"1"}}`
 
-func TestOptionsInReplies(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.putStored("o", `h|{"h":{"a":"1"}}`)
+func (optionOnEach) OptionsInReplies(t *testing.T, e *env) {
+	e.putStored("o", `h|{"h":{"a":"1"}}`)
+	e.Put("q", qless.JID("plain"))
+	for _, command := range [][]any{
+		{"get", "j"}, {"multiget", "j", "plain"}, {"peek", "q", "2"}, {"pop", "q", "w1", "2"},
+	} {
+		name, args := command[0].(string), command[1:]
+		require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
+		e.putStored() // a pop has removed them
 		e.Put("q", qless.JID("plain"))
-		for _, command := range [][]any{
-			{"get", "j"}, {"multiget", "j", "plain"}, {"peek", "q", "2"}, {"pop", "q", "w1", "2"},
-		} {
-			name, args := command[0].(string), command[1:]
-			require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
-			e.putStored() // a pop has removed them
-			e.Put("q", qless.JID("plain"))
-			reply := must(scripts.RunDropIn(t.Context(), e.Redis,
-				append([]any{name, scripts.Time(e.Clock.Now())}, args...)...))(t)
-			require.Equal(t, 1, strings.Count(reply.(string), member), name)
-		}
-		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
-		require.NotContains(t, e.run("get", "j"), `"x"`, "it can't be read")
-		require.Equal(t, "j", e.Read("j").JID)
-	})
+		reply := must(scripts.RunDropIn(t.Context(), e.Redis,
+			append([]any{name, scripts.Time(e.Clock.Now())}, args...)...))(t)
+		require.Equal(t, 1, strings.Count(reply.(string), member), name)
+	}
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
+	require.NotContains(t, e.run("get", "j"), `"x"`, "it can't be read")
+	require.Equal(t, "j", e.Read("j").JID)
 }
 
-func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("plain"), qless.Priority(2))
-		e.putStored("o", `h|{"h":{"a":"1"}}`)
-		reply := e.run("reserve", "w1", "2", "10", "0", "q").([]any)
-		names := fmt.Sprint(reply[4])
-		require.Regexp(t, " x:o$", names)
-		require.Len(t, strings.Split(reply[5].(string), "\x01"), 11)
-		values := strings.Split(reply[6].(string), "\x01")
-		require.Len(t, values, 14)
-		require.Equal(t, `h|{"h":{"a":"1"}}`, values[13])
-	})
+func (optionOnEach) ReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T, e *env) {
+	e.Put("q", qless.JID("plain"), qless.Priority(2))
+	e.putStored("o", `h|{"h":{"a":"1"}}`)
+	reply := e.run("reserve", "w1", "2", "10", "0", "q").([]any)
+	names := fmt.Sprint(reply[4])
+	require.Regexp(t, " x:o$", names)
+	require.Len(t, strings.Split(reply[5].(string), "\x01"), 11)
+	values := strings.Split(reply[6].(string), "\x01")
+	require.Len(t, values, 14)
+	require.Equal(t, `h|{"h":{"a":"1"}}`, values[13])
 }
 
 // Damaged options, stored by an earlier version or by hand, count as not set: the job is read,
@@ -600,9 +597,7 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	damage := func(jid, options string) {
-		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "x:o", options).Err())
-	}
+	damage := func(jid, options string) { require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "x:o", options).Err()) }
 	e.Put("q", qless.JID("bad"))
 	e.Put("q", qless.JID("sound"))
 	damage("bad", `gh|{"g":{"t":"x","w":Infinity},"h":{"k":"v"}}`)
@@ -641,50 +636,48 @@ type headers = map[string]string
 // A requestKey is the key of a request's id in a context.
 type requestKey struct{}
 
-func TestHeadersOfTheContext(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		var given headers
-		var asked int
-		c := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
-			asked++
-			if ctx.Value(requestKey{}) != "r" {
-				return nil
-			}
-			return given
-		}})
-		given = headers{"a": "1", "b": "2"}
-		ctx := context.WithValue(t.Context(), requestKey{}, "r")
-		put := func(options ...qless.PutOption) headers {
-			return e.Read(must(c.Queue("q").Put(ctx, "K", nil, options...))(t)).Headers
+func (optionOnEach) HeadersOfTheContext(t *testing.T, e *env) {
+	var given headers
+	var asked int
+	c := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(ctx context.Context) map[string]string {
+		asked++
+		if ctx.Value(requestKey{}) != "r" {
+			return nil
 		}
-		require.Equal(t, given, put())
-		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Headers{"a": "3"}, qless.Headers{"c": "4"}))
-		require.Equal(t, headers{"a": "1", "b": "2"}, given, "it is copied")
-		require.Nil(t, put(qless.Headers(nil)))
-		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
+		return given
+	}})
+	given = headers{"a": "1", "b": "2"}
+	ctx := context.WithValue(t.Context(), requestKey{}, "r")
+	put := func(options ...qless.PutOption) headers {
+		return e.Read(must(c.Queue("q").Put(ctx, "K", nil, options...))(t)).Headers
+	}
+	require.Equal(t, given, put())
+	require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Headers{"a": "3"}, qless.Headers{"c": "4"}))
+	require.Equal(t, headers{"a": "1", "b": "2"}, given, "it is copied")
+	require.Nil(t, put(qless.Headers(nil)))
+	require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
 
-		many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{
-			{Klass: "K"}, spec(qless.Headers{"a": "3"}),
-		}))(t)
-		require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
-		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
+	many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{
+		{Klass: "K"}, spec(qless.Headers{"a": "3"}),
+	}))(t)
+	require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
+	require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
 
-		jid := must(c.Queue("other").Put(t.Context(), "K", nil))(t)
-		require.Nil(t, e.Read(jid).Headers, "another context")
+	jid := must(c.Queue("other").Put(t.Context(), "K", nil))(t)
+	require.Nil(t, e.Read(jid).Headers, "another context")
 
-		before := asked
-		jobs := must(c.Queue("other").Pop(ctx, 1))(t)
-		require.NoError(t, jobs[0].Next(ctx, "other"))
-		require.NoError(t, jobs[0].Move(ctx, "other"))
-		require.NoError(t, errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)))
-		require.Equal(t, before, asked)
-		require.Nil(t, e.Read(jid).Headers)
+	before := asked
+	jobs := must(c.Queue("other").Pop(ctx, 1))(t)
+	require.NoError(t, jobs[0].Next(ctx, "other"))
+	require.NoError(t, jobs[0].Move(ctx, "other"))
+	require.NoError(t, errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)))
+	require.Equal(t, before, asked)
+	require.Nil(t, e.Read(jid).Headers)
 
-		given = headers{"a": strings.Repeat("x", 9000)}
-		requireCode(t, qless.ErrInvalid, errOf(c.Queue("q").Put(ctx, "K", nil)))
-		_, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}})
-		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
-	})
+	given = headers{"a": strings.Repeat("x", 9000)}
+	requireCode(t, qless.ErrInvalid, errOf(c.Queue("q").Put(ctx, "K", nil)))
+	_, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}})
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
 }
 
 func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
@@ -863,30 +856,28 @@ var refusedPairs = [][]any{
 // key is the stored option of a unique key.
 const key = `u|{"u":{"k":"k"}}`
 
-func TestOptionsThatAScriptRefuses(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.start("q", qless.JID("running"))
-		put := []any{"w1", "q", "j", "K", "{}", "0"}
-		refuses := func(command string, args ...any) {
-			t.Helper()
-			e.Unchanged(func() {
-				require.ErrorIs(t, errOf(e.Run(t.Context(), command, "j", args...)), qless.ErrInvalid, args)
-				args = append([]any{command, scripts.Time(noon)}, args...)
-				require.ErrorContains(t, errOf(scripts.RunDropIn(t.Context(), e.Redis, args...)), "(): ", args)
-			})
-		}
-		for _, text := range refusedTexts {
-			refuses("put", append(slices.Clip(put), "o", text)...)
-			refuses("put", append(slices.Clip(put), "o", text, "checked", "1")...)
-		}
-		for _, text := range refusedNext {
-			refuses("put", append(slices.Clip(put), "o", text)...)
-			refuses("complete", "running", "w1", "q", "{}", "next", "q", "o", text)
-		}
-		for _, pairs := range refusedPairs {
-			refuses("put", append(slices.Clip(put), pairs...)...)
-		}
-	})
+func (optionOnEach) OptionsThatAScriptRefuses(t *testing.T, e *env) {
+	e.start("q", qless.JID("running"))
+	put := []any{"w1", "q", "j", "K", "{}", "0"}
+	refuses := func(command string, args ...any) {
+		t.Helper()
+		e.Unchanged(func() {
+			require.ErrorIs(t, errOf(e.Run(t.Context(), command, "j", args...)), qless.ErrInvalid, args)
+			args = append([]any{command, scripts.Time(noon)}, args...)
+			require.ErrorContains(t, errOf(scripts.RunDropIn(t.Context(), e.Redis, args...)), "(): ", args)
+		})
+	}
+	for _, text := range refusedTexts {
+		refuses("put", append(slices.Clip(put), "o", text)...)
+		refuses("put", append(slices.Clip(put), "o", text, "checked", "1")...)
+	}
+	for _, text := range refusedNext {
+		refuses("put", append(slices.Clip(put), "o", text)...)
+		refuses("complete", "running", "w1", "q", "{}", "next", "q", "o", text)
+	}
+	for _, pairs := range refusedPairs {
+		refuses("put", append(slices.Clip(put), pairs...)...)
+	}
 }
 
 type given = []qless.PutOption

@@ -64,37 +64,40 @@ func (e *env) furnish() {
 	e.Put("quiet")
 }
 
-func TestAnOverviewAgreesWithTheOtherCalls(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.furnish()
-		ctx := t.Context()
-		o := e.overview(inspect.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
+// The methods of overviewOnEach are tests on a real server, and on miniredis.
+type overviewOnEach struct{}
 
-		require.WithinDuration(t, e.Clock.Now(), o.Time, time.Second)
-		require.Empty(t, o.Damaged)
-		for _, name := range []string{"q", "busy", "nowhere"} {
-			require.Equal(t, e.stats(name, e.Clock.Now()), o.Stats[name], name)
-		}
-		require.Equal(t, must(e.inspect().FailureGroups(ctx))(t), o.FailureGroups)
-		require.Equal(t, map[string]int{"another": 1, "group": 2}, o.FailureGroups)
-		require.Equal(t, len(must(e.inspect().Workers(ctx))(t)), o.Workers)
-		require.Equal(t, []inspect.LimitOverview{
-			{Name: "api", Config: qless.LimitConfig{Concurrency: 1}, Used: 1},
-			{Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute}},
-		}, o.Limits)
+func TestOverviewsOnEachServer(t *testing.T) { runEach(t, overviewOnEach{}) }
 
-		counts, err := e.Queues(ctx) // moves due jobs
-		require.NoError(t, err)
-		require.Equal(t, len(counts), o.Total)
-		require.Len(t, o.Queues, len(counts))
-		for i, want := range counts {
-			latency := must(e.inspect().Latency(ctx, want.Name))(t)
-			require.InDelta(t, latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
-			require.Equal(t, want, o.Queues[i].QueueCounts)
-		}
-		require.Equal(t, 7, o.Queues[0].MaxConcurrency)
-		require.Zero(t, o.Queues[1].MaxConcurrency)
-	})
+func (overviewOnEach) AnOverviewAgreesWithTheOtherCalls(t *testing.T, e *env) {
+	e.furnish()
+	ctx := t.Context()
+	o := e.overview(inspect.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
+
+	require.WithinDuration(t, e.Clock.Now(), o.Time, time.Second)
+	require.Empty(t, o.Damaged)
+	for _, name := range []string{"q", "busy", "nowhere"} {
+		require.Equal(t, e.stats(name, e.Clock.Now()), o.Stats[name], name)
+	}
+	require.Equal(t, must(e.inspect().FailureGroups(ctx))(t), o.FailureGroups)
+	require.Equal(t, map[string]int{"another": 1, "group": 2}, o.FailureGroups)
+	require.Equal(t, len(must(e.inspect().Workers(ctx))(t)), o.Workers)
+	require.Equal(t, []inspect.LimitOverview{
+		{Name: "api", Config: qless.LimitConfig{Concurrency: 1}, Used: 1},
+		{Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute}},
+	}, o.Limits)
+
+	counts, err := e.Queues(ctx) // moves due jobs
+	require.NoError(t, err)
+	require.Equal(t, len(counts), o.Total)
+	require.Len(t, o.Queues, len(counts))
+	for i, want := range counts {
+		latency := must(e.inspect().Latency(ctx, want.Name))(t)
+		require.InDelta(t, latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
+		require.Equal(t, want, o.Queues[i].QueueCounts)
+	}
+	require.Equal(t, 7, o.Queues[0].MaxConcurrency)
+	require.Zero(t, o.Queues[1].MaxConcurrency)
 }
 
 func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
@@ -267,94 +270,86 @@ func (e *env) infos() map[string]*inspect.WorkerInfo {
 	return all
 }
 
-func TestWorkersAreListedWithTheirInformation(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q")
-		require.Len(t, e.Pops("q", 1), 1) // by w1, which sends no information
-		e.Clock.Advance(time.Second)
-		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
-			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
-		workers := must(e.inspect().Workers(t.Context()))(t)
-		require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
-		require.Equal(t, inspect.WorkerStatus{Name: "w1", Jobs: 1}, workers[1])
-		now := noon.Add(time.Second)
-		info := workers[0].Info
-		require.WithinDuration(t, now, info.Seen, time.Millisecond)
-		require.Equal(t, time.Minute, info.Seen.Sub(info.Started))
-		require.Equal(t, &inspect.WorkerInfo{
-			Queues: []string{"a", "b-*"}, Klasses: []string{"K"}, Slots: 7, Language: "rust",
-			Version: "v3", Host: "h", PID: 12, Paused: true, Seen: info.Seen, Started: info.Started,
-		}, info)
+func (overviewOnEach) WorkersAreListedWithTheirInformation(t *testing.T, e *env) {
+	e.Put("q")
+	require.Len(t, e.Pops("q", 1), 1) // by w1, which sends no information
+	e.Clock.Advance(time.Second)
+	e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
+		`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
+	workers := must(e.inspect().Workers(t.Context()))(t)
+	require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
+	require.Equal(t, inspect.WorkerStatus{Name: "w1", Jobs: 1}, workers[1])
+	now := noon.Add(time.Second)
+	info := workers[0].Info
+	require.WithinDuration(t, now, info.Seen, time.Millisecond)
+	require.Equal(t, time.Minute, info.Seen.Sub(info.Started))
+	require.Equal(t, &inspect.WorkerInfo{
+		Queues: []string{"a", "b-*"}, Klasses: []string{"K"}, Slots: 7, Language: "rust",
+		Version: "v3", Host: "h", PID: 12, Paused: true, Seen: info.Seen, Started: info.Started,
+	}, info)
 
-		var again inspect.WorkerStatus
-		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, workers[0])), &again))
-		require.JSONEq(t, jsonOf(t, workers[0]), jsonOf(t, again))
-	})
+	var again inspect.WorkerStatus
+	require.NoError(t, json.Unmarshal([]byte(jsonOf(t, workers[0])), &again))
+	require.JSONEq(t, jsonOf(t, workers[0]), jsonOf(t, again))
 }
 
-func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.register("w", 0, `{"queues":["q"]}`)
-		ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
-		require.InDelta(t, 86400, ttl.Seconds(), 5)
-		heard := e.Redis.Subscribe(t.Context(), "ql:x:wake:w")
-		defer heard.Close()
-		require.NoError(t, errOf(heard.Receive(t.Context())))
-		e.Clock.Advance(149 * time.Second)
-		require.NotNil(t, e.infos()["w"])
-		e.Clock.Advance(2 * time.Second)
-		require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
-		workers := must(e.inspect().Workers(t.Context()))(t)
-		require.Equal(t, []string{"q"}, workers[0].Gone.Queues)
-		require.WithinDuration(t, e.Clock.Now().Add(-151*time.Second), workers[0].Gone.Seen, time.Millisecond)
-		e.register("w", 151, `{"queues":["q"]}`)
-		require.NotNil(t, e.infos()["w"])
-		e.Clock.Advance(25 * time.Hour)
-		require.Empty(t, e.infos())
-	})
+func (overviewOnEach) AWorkerThatNoLongerRegistersHasGone(t *testing.T, e *env) {
+	e.register("w", 0, `{"queues":["q"]}`)
+	ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
+	require.InDelta(t, 86400, ttl.Seconds(), 5)
+	heard := e.Redis.Subscribe(t.Context(), "ql:x:wake:w")
+	defer heard.Close()
+	require.NoError(t, errOf(heard.Receive(t.Context())))
+	e.Clock.Advance(149 * time.Second)
+	require.NotNil(t, e.infos()["w"])
+	e.Clock.Advance(2 * time.Second)
+	require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
+	workers := must(e.inspect().Workers(t.Context()))(t)
+	require.Equal(t, []string{"q"}, workers[0].Gone.Queues)
+	require.WithinDuration(t, e.Clock.Now().Add(-151*time.Second), workers[0].Gone.Seen, time.Millisecond)
+	e.register("w", 151, `{"queues":["q"]}`)
+	require.NotNil(t, e.infos()["w"])
+	e.Clock.Advance(25 * time.Hour)
+	require.Empty(t, e.infos())
 }
 
 // A worker that was killed is no longer subscribed. It has gone when it misses a registration, or
 // when its locks expire, whichever comes first.
-func TestAWorkerThatIsNotSubscribedHasGoneSoon(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		gone := func() (names []string) {
-			for _, w := range must(e.inspect().Workers(t.Context()))(t) {
-				if w.Gone != nil {
-					names = append(names, w.Name)
-				}
+func (overviewOnEach) AWorkerThatIsNotSubscribedHasGoneSoon(t *testing.T, e *env) {
+	gone := func() (names []string) {
+		for _, w := range must(e.inspect().Workers(t.Context()))(t) {
+			if w.Gone != nil {
+				names = append(names, w.Name)
 			}
-			return names
 		}
-		e.Set("q-heartbeat", 30*time.Second)
-		e.Put("q")
-		e.register("idle", 0, `{"queues":["q"]}`)
-		require.Len(t, e.Pops("q", 1), 1)
-		e.register("w1", 0, `{"queues":["q"]}`)
-		e.Clock.Advance(29 * time.Second)
-		require.Empty(t, gone())
-		e.Clock.Advance(time.Second)
-		require.Equal(t, []string{"w1"}, gone(), "its lock has expired")
-		e.Clock.Advance(39 * time.Second)
-		require.Equal(t, []string{"w1"}, gone())
-		e.Clock.Advance(time.Second)
-		require.Equal(t, []string{"w1", "idle"}, gone(), "it has not registered")
-		e.register("idle", 70, `{"queues":["q"]}`)
-		require.Equal(t, []string{"w1"}, gone())
-	})
+		return names
+	}
+	e.Set("q-heartbeat", 30*time.Second)
+	e.Put("q")
+	e.register("idle", 0, `{"queues":["q"]}`)
+	require.Len(t, e.Pops("q", 1), 1)
+	e.register("w1", 0, `{"queues":["q"]}`)
+	e.Clock.Advance(29 * time.Second)
+	require.Empty(t, gone())
+	e.Clock.Advance(time.Second)
+	require.Equal(t, []string{"w1"}, gone(), "its lock has expired")
+	e.Clock.Advance(39 * time.Second)
+	require.Equal(t, []string{"w1"}, gone())
+	e.Clock.Advance(time.Second)
+	require.Equal(t, []string{"w1", "idle"}, gone(), "it has not registered")
+	e.register("idle", 70, `{"queues":["q"]}`)
+	require.Equal(t, []string{"w1"}, gone())
 }
 
-func TestARegistrationLastsWhileTheWorkerIsListed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for age, kept := range map[string]float64{
-			"3600": 3600, "10": 150, "1000000000000": 2592000, "nonsense": 86400,
-		} {
-			require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", "max-worker-age", age).Err())
-			e.register("w", 0, `{}`)
-			ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
-			require.InDelta(t, kept, ttl.Seconds(), 5, age)
-		}
-	})
+func (overviewOnEach) ARegistrationLastsWhileTheWorkerIsListed(t *testing.T, e *env) {
+	for age, kept := range map[string]float64{
+		"3600": 3600, "10": 150, "1000000000000": 2592000, "nonsense": 86400,
+	} {
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", "max-worker-age", age).Err())
+		e.register("w", 0, `{}`)
+		ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
+		require.InDelta(t, kept, ttl.Seconds(), 5, age)
+	}
 }
 
 func TestAWorkerThatLeavesIsUnregistered(t *testing.T) {

@@ -150,38 +150,41 @@ func TestOfPutsAtOnceOnePutsTheJob(t *testing.T) {
 	}
 }
 
-func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("b"), qless.Priority(3))
-		e.Put("q", qless.JID("d"))
-		before := e.Read("b")
-		spec := func(jid string, more ...qless.PutOption) qless.JobSpec {
-			return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent)}
-		}
-		jobs := []qless.JobSpec{
-			spec("a"), spec("b"), {Klass: "New"}, spec("d", qless.DependsOn{"a"}), spec("e", qless.DependsOn{"a", "b"}),
-		}
-		got, err := e.Queue("q").PutMany(t.Context(), jobs)
-		require.Len(t, got, 5)
-		require.Equal(t, []string{"a", "b", got[2], "d", "e"}, got)
-		own := requireCode(t, qless.ErrExists, err)
-		require.Equal(t, []int{1, 3}, own.Indices)
-		require.Equal(t, "2 jobs exist: jobs[1], jobs[3]", own.Message)
-		require.Empty(t, own.JID)
-		require.Equal(t, before.Priority, e.Read("b").Priority)
-		require.Equal(t, "K", e.Read("b").Klass)
-		require.Empty(t, e.Read("d").Dependencies)
-		require.Empty(t, e.Read("d").Dependents)
-		require.ElementsMatch(t, []string{"a", "b"}, e.Read("e").Dependencies)
-		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 4, Depends: 1}, e.Counts("q"))
+// The methods of putOnEach are tests on a real server, and on miniredis.
+type putOnEach struct{}
 
-		got, err = e.Queue("q").PutMany(t.Context(), jobs[:1])
-		require.Equal(t, []string{"a"}, got)
-		own = requireCode(t, qless.ErrExists, err)
-		require.Equal(t, []int{0}, own.Indices)
-		require.Equal(t, "a", own.JID)
-		require.Equal(t, "jobs[0]: the job exists and is waiting", own.Message)
-	})
+func TestPutsOnEachServer(t *testing.T) { runEach(t, putOnEach{}) }
+
+func (putOnEach) JobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T, e *env) {
+	e.Put("q", qless.JID("b"), qless.Priority(3))
+	e.Put("q", qless.JID("d"))
+	before := e.Read("b")
+	spec := func(jid string, more ...qless.PutOption) qless.JobSpec {
+		return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent)}
+	}
+	jobs := []qless.JobSpec{
+		spec("a"), spec("b"), {Klass: "New"}, spec("d", qless.DependsOn{"a"}), spec("e", qless.DependsOn{"a", "b"}),
+	}
+	got, err := e.Queue("q").PutMany(t.Context(), jobs)
+	require.Len(t, got, 5)
+	require.Equal(t, []string{"a", "b", got[2], "d", "e"}, got)
+	own := requireCode(t, qless.ErrExists, err)
+	require.Equal(t, []int{1, 3}, own.Indices)
+	require.Equal(t, "2 jobs exist: jobs[1], jobs[3]", own.Message)
+	require.Empty(t, own.JID)
+	require.Equal(t, before.Priority, e.Read("b").Priority)
+	require.Equal(t, "K", e.Read("b").Klass)
+	require.Empty(t, e.Read("d").Dependencies)
+	require.Empty(t, e.Read("d").Dependents)
+	require.ElementsMatch(t, []string{"a", "b"}, e.Read("e").Dependencies)
+	require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 4, Depends: 1}, e.Counts("q"))
+
+	got, err = e.Queue("q").PutMany(t.Context(), jobs[:1])
+	require.Equal(t, []string{"a"}, got)
+	own = requireCode(t, qless.ErrExists, err)
+	require.Equal(t, []int{0}, own.Indices)
+	require.Equal(t, "a", own.JID)
+	require.Equal(t, "jobs[0]: the job exists and is waiting", own.Message)
 }
 
 func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
@@ -262,9 +265,7 @@ func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 	e := newEnv(t)
-	together(50, func(int) {
-		assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
-	})
+	together(50, func(int) { assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j")))) })
 	require.Len(t, e.Read("j").History, 50)
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
@@ -547,48 +548,42 @@ func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 
 // Of failed jobs that had the same key one after another, the oldest failure gets it back. The
 // model has the ways to unfail a group.
-func TestTheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, jid := range []string{"z", "m", "a"} {
-			e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
-			e.Clock.Advance(time.Second)
-		}
-		require.NoError(t, errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())))
-		e.holder("z")
-		e.held("z", qless.Unique("k"))
-	})
+func (putOnEach) TheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T, e *env) {
+	for _, jid := range []string{"z", "m", "a"} {
+		e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
+		e.Clock.Advance(time.Second)
+	}
+	require.NoError(t, errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())))
+	e.holder("z")
+	e.held("z", qless.Unique("k"))
 }
 
-func TestUniqueKeysAmongManyPuts(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("there"), qless.Unique("a"))
-		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			spec(qless.Unique("a")),
-			spec(qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)),
-			spec(qless.Unique("b")),
-			spec(qless.JID("plain")),
-		})
-		own := requireCode(t, qless.ErrExists, err)
-		require.Equal(t, []int{0, 2}, own.Indices)
-		require.Equal(t, []string{"there", "b1", "b1", "plain"}, jids)
-
-		_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("b"))})
-		require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
-		require.Equal(t, 2, e.Counts("q").Waiting)
+func (putOnEach) UniqueKeysAmongManyPuts(t *testing.T, e *env) {
+	e.Put("q", qless.JID("there"), qless.Unique("a"))
+	jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		spec(qless.Unique("a")),
+		spec(qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)),
+		spec(qless.Unique("b")),
+		spec(qless.JID("plain")),
 	})
+	own := requireCode(t, qless.ErrExists, err)
+	require.Equal(t, []int{0, 2}, own.Indices)
+	require.Equal(t, []string{"there", "b1", "b1", "plain"}, jids)
+
+	_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.Unique("b"))})
+	require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
+	require.Equal(t, 2, e.Counts("q").Waiting)
 }
 
-func TestWithoutPartsTheKlassAndTheDataAreUnique(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		put := func(klass string, data any) error {
-			return errOf(e.Queue("q").Put(t.Context(), klass, data, qless.Unique()))
-		}
-		require.NoError(t, put("A", map[string]int{"b": 1, "a": 2}))
-		requireCode(t, qless.ErrExists, put("A", map[string]int{"a": 2, "b": 1}))
-		require.NoError(t, put("B", map[string]int{"a": 2, "b": 1}))
-		require.NoError(t, put("A", nil))
-		requireCode(t, qless.ErrExists, put("A", nil))
-	})
+func (putOnEach) WithoutPartsTheKlassAndTheDataAreUnique(t *testing.T, e *env) {
+	put := func(klass string, data any) error {
+		return errOf(e.Queue("q").Put(t.Context(), klass, data, qless.Unique()))
+	}
+	require.NoError(t, put("A", map[string]int{"b": 1, "a": 2}))
+	requireCode(t, qless.ErrExists, put("A", map[string]int{"a": 2, "b": 1}))
+	require.NoError(t, put("B", map[string]int{"a": 2, "b": 1}))
+	require.NoError(t, put("A", nil))
+	requireCode(t, qless.ErrExists, put("A", nil))
 }
 
 func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
@@ -634,17 +629,15 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	})
 }
 
-func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		require.NoError(t, e.start("q", qless.JID("old"), qless.Unique("k")).Complete(t.Context()))
-		e.start("q", qless.JID("j"), qless.Unique("k").UntilStarted())
-		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			spec(qless.JID("j")),
-			spec(qless.JID("old")),
-		})
-		require.NoError(t, err)
-		e.holder("j")
+func (putOnEach) RunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T, e *env) {
+	require.NoError(t, e.start("q", qless.JID("old"), qless.Unique("k")).Complete(t.Context()))
+	e.start("q", qless.JID("j"), qless.Unique("k").UntilStarted())
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		spec(qless.JID("j")),
+		spec(qless.JID("old")),
 	})
+	require.NoError(t, err)
+	e.holder("j")
 }
 
 // again returns the option for puts that replace the holder of the key k.
@@ -682,36 +675,32 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 }
 
 // The model has jobs that are replaced among many puts.
-func TestAReplacedJobIsNamedTwiceByAPutMany(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		waiting := e.Put("q", again())
-		by, replacing := spec(qless.JID(waiting)), spec(again())
-		e.Unchanged(func() {
-			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{by, replacing})))
-			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{replacing, by})
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "is named twice")
-		})
-		again := e.puts("q", replacing, replacing, spec(again().KeepDue()))
-		require.Equal(t, []string{waiting, waiting, waiting}, again)
+func (putOnEach) AReplacedJobIsNamedTwiceByAPutMany(t *testing.T, e *env) {
+	waiting := e.Put("q", again())
+	by, replacing := spec(qless.JID(waiting)), spec(again())
+	e.Unchanged(func() {
+		requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{by, replacing})))
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{replacing, by})
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "is named twice")
 	})
+	again := e.puts("q", replacing, replacing, spec(again().KeepDue()))
+	require.Equal(t, []string{waiting, waiting, waiting}, again)
 }
 
 // A job that another put of the same call depends on is replaced as well.
-func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jids := e.puts("q",
-			spec(qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}),
-			spec(qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun),
-			qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
-		)
-		require.Equal(t, []string{"parent", "child", "parent"}, jids)
-		require.Empty(t, e.Pops("q", 5))
-		require.NoError(t, e.Pop("x").Complete(t.Context()))
-		job := e.Pop("q")
-		require.Equal(t, "2", string(job.Data))
-		require.NoError(t, job.Fail(t.Context(), "g", "m"))
-		require.Equal(t, "child", e.Pop("q").JID)
-	})
+func (putOnEach) ReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T, e *env) {
+	jids := e.puts("q",
+		spec(qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}),
+		spec(qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun),
+		qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+	)
+	require.Equal(t, []string{"parent", "child", "parent"}, jids)
+	require.Empty(t, e.Pops("q", 5))
+	require.NoError(t, e.Pop("x").Complete(t.Context()))
+	job := e.Pop("q")
+	require.Equal(t, "2", string(job.Data))
+	require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	require.Equal(t, "child", e.Pop("q").JID)
 }
 
 // An existing job that is put again by its jid, and replaced by the same call, keeps its place,
@@ -809,26 +798,24 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 
 // The job that it follows has the key again, and no other run overlaps. The model has the other
 // ends.
-func TestTheKeyOfAFollowerThatAnotherScriptCancels(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		first := e.trigger(1, qless.LockTime(time.Hour))
-		running := e.Pop("q")
-		second := e.trigger(2)
-		require.NotEqual(t, first, second)
-		for _, command := range [][]any{
-			{"del", "ql:j:" + second, "ql:j:" + second + "-history", "ql:j:" + second + "-dependencies"},
-			{"srem", "ql:j:" + first + "-dependents", second}, {"zrem", "ql:q:q-depends", second},
-		} {
-			require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
-		}
-		e.held(first, qless.Unique("k"))
-		third := e.trigger(3)
-		require.NotContains(t, []string{first, second}, third)
-		require.Empty(t, e.Pops("q", 5), "they don't overlap")
-		require.NoError(t, running.Complete(t.Context()))
-		last := e.Pop("q")
-		require.Equal(t, third, last.JID)
-		require.NoError(t, last.Complete(t.Context()))
-		e.holder("")
-	})
+func (putOnEach) TheKeyOfAFollowerThatAnotherScriptCancels(t *testing.T, e *env) {
+	first := e.trigger(1, qless.LockTime(time.Hour))
+	running := e.Pop("q")
+	second := e.trigger(2)
+	require.NotEqual(t, first, second)
+	for _, command := range [][]any{
+		{"del", "ql:j:" + second, "ql:j:" + second + "-history", "ql:j:" + second + "-dependencies"},
+		{"srem", "ql:j:" + first + "-dependents", second}, {"zrem", "ql:q:q-depends", second},
+	} {
+		require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
+	}
+	e.held(first, qless.Unique("k"))
+	third := e.trigger(3)
+	require.NotContains(t, []string{first, second}, third)
+	require.Empty(t, e.Pops("q", 5), "they don't overlap")
+	require.NoError(t, running.Complete(t.Context()))
+	last := e.Pop("q")
+	require.Equal(t, third, last.JID)
+	require.NoError(t, last.Complete(t.Context()))
+	e.holder("")
 }

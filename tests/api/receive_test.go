@@ -117,75 +117,68 @@ func TestTheLocksOfAReceive(t *testing.T) {
 	}
 }
 
-func TestAReceiveWaitsForAJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		got := e.receives(t.Context(), lease.Request{Queues: []string{"p", "q"}, Count: 3})
+// The methods of receiveOnEach are tests on a real server, and on miniredis.
+type receiveOnEach struct{}
+
+func TestReceivesOnEachServer(t *testing.T) { runEach(t, receiveOnEach{}) }
+
+func (receiveOnEach) AReceiveWaitsForAJob(t *testing.T, e *env) {
+	got := e.receives(t.Context(), lease.Request{Queues: []string{"p", "q"}, Count: 3})
+	jid := e.Put("q")
+	end := testkit.Soon(t, "a job", got)
+	require.NoError(t, end.err)
+	require.Equal(t, []string{jid}, jids(end.value))
+	testkit.Until(t, "no worker is idle", func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0 })
+}
+
+func (receiveOnEach) TheOldestReceiveComesFirst(t *testing.T, e *env) {
+	var calls []chan delivery
+	for i := range 3 {
+		config := lease.Request{Queues: []string{"q"}, Count: 1 + i%2}
+		if i == 0 {
+			calls = append(calls, e.receives(t.Context(), config))
+			continue
+		}
+		asked := e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val()
+		e.Clock.Advance(time.Second)
+		got := e.takes(t.Context(), config)
+		testkit.Until(t, "the server was asked", func() bool {
+			return e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
+		})
+		calls = append(calls, got)
+	}
+	for i := range 3 {
 		jid := e.Put("q")
-		end := testkit.Soon(t, "a job", got)
+		end := testkit.Soon(t, "a job", calls[i])
 		require.NoError(t, end.err)
 		require.Equal(t, []string{jid}, jids(end.value))
-		testkit.Until(t, "no worker is idle", func() bool {
-			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
-		})
-	})
+	}
 }
 
-func TestTheOldestReceiveComesFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		var calls []chan delivery
-		for i := range 3 {
-			config := lease.Request{Queues: []string{"q"}, Count: 1 + i%2}
-			if i == 0 {
-				calls = append(calls, e.receives(t.Context(), config))
-				continue
-			}
-			asked := e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val()
-			e.Clock.Advance(time.Second)
-			got := e.takes(t.Context(), config)
-			testkit.Until(t, "the server was asked", func() bool {
-				return e.Redis.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
-			})
-			calls = append(calls, got)
-		}
-		for i := range 3 {
-			jid := e.Put("q")
-			end := testkit.Soon(t, "a job", calls[i])
-			require.NoError(t, end.err)
-			require.Equal(t, []string{jid}, jids(end.value))
-		}
-	})
+func (receiveOnEach) AReceiveEndsWithItsContext(t *testing.T, e *env) {
+	ctx, cancel := context.WithCancel(t.Context())
+	got := e.receives(ctx, lease.Request{Queues: []string{"q"}})
+	cancel()
+	end := testkit.Soon(t, "an error", got)
+	requireCode(t, qless.ErrUnavailable, end.err)
+	require.ErrorIs(t, end.err, context.Canceled)
+	testkit.Until(t, "no worker is idle", func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0 })
+	e.Put("q", qless.JID("j"))
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
+	_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, qless.StateWaiting, e.Read("j").State)
 }
 
-func TestAReceiveEndsWithItsContext(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		got := e.receives(ctx, lease.Request{Queues: []string{"q"}})
-		cancel()
-		end := testkit.Soon(t, "an error", got)
-		requireCode(t, qless.ErrUnavailable, end.err)
-		require.ErrorIs(t, end.err, context.Canceled)
-		testkit.Until(t, "no worker is idle", func() bool {
-			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
-		})
-		e.Put("q", qless.JID("j"))
-		require.Equal(t, qless.StateWaiting, e.Read("j").State)
-		_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, qless.StateWaiting, e.Read("j").State)
-	})
-}
-
-func TestAReceiveEndsWhenTheClientIsClosed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		got := e.receives(t.Context(), lease.Request{Queues: []string{"q"}})
-		require.NoError(t, e.Close())
-		end := testkit.Soon(t, "an error", got)
-		requireCode(t, qless.ErrUnavailable, end.err)
-		require.ErrorIs(t, end.err, redis.ErrClosed)
-		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
-		requireCode(t, qless.ErrUnavailable, errOf(lease.New(e.Client).Take(t.Context(), lease.Request{Queues: []string{"q"}})))
-		require.NoError(t, e.Close())
-	})
+func (receiveOnEach) AReceiveEndsWhenTheClientIsClosed(t *testing.T, e *env) {
+	got := e.receives(t.Context(), lease.Request{Queues: []string{"q"}})
+	require.NoError(t, e.Close())
+	end := testkit.Soon(t, "an error", got)
+	requireCode(t, qless.ErrUnavailable, end.err)
+	require.ErrorIs(t, end.err, redis.ErrClosed)
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
+	requireCode(t, qless.ErrUnavailable, errOf(lease.New(e.Client).Take(t.Context(), lease.Request{Queues: []string{"q"}})))
+	require.NoError(t, e.Close())
 }
 
 func TestAnInvalidReceive(t *testing.T) {

@@ -86,36 +86,37 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 	}
 }
 
-func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		do := func(run func() (inspect.Repair, error), count int) {
-			t.Helper()
-			e.fail("q", "g", qless.JID("failed"))
-			e.Put("q", qless.JID("waiting"))
-			require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", "gone", "waiting").Err())
-			r, err := run()
-			does(t, r, err, count, left{"gone": qless.ErrNotFound, "waiting": qless.ErrNotFailed})
-			require.Zero(t, e.Redis.Exists(t.Context(), "ql:f:g").Val())
-			require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
-		}
-		do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Unfail(t.Context()) }, 1)
-		do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Cancel(t.Context()) }, 1)
-	})
+// The methods of repairOnEach are tests on a real server, and on miniredis.
+type repairOnEach struct{}
+
+func TestRepairsOnEachServer(t *testing.T) { runEach(t, repairOnEach{}) }
+
+func (repairOnEach) WhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T, e *env) {
+	do := func(run func() (inspect.Repair, error), count int) {
+		t.Helper()
+		e.fail("q", "g", qless.JID("failed"))
+		e.Put("q", qless.JID("waiting"))
+		require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", "gone", "waiting").Err())
+		r, err := run()
+		does(t, r, err, count, left{"gone": qless.ErrNotFound, "waiting": qless.ErrNotFailed})
+		require.Zero(t, e.Redis.Exists(t.Context(), "ql:f:g").Val())
+		require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
+	}
+	do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Unfail(t.Context()) }, 1)
+	do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Cancel(t.Context()) }, 1)
 }
 
-func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for i := range 6 {
-			e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags{"t"})
-		}
-		e.Put("q", qless.JID("child"), qless.DependsOn{"j1"})
-		r, err := e.inspect().Failed("g").AtMost(3).Cancel(t.Context())
-		does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
-		require.Equal(t, []string{"j5", "j4", "j1"}, e.all(e.inspect().Failed("g")))
-		r, err = e.inspect().Failed("g").Cancel(t.Context())
-		does(t, r, err, 2, left{"j1": qless.ErrHasDependents})
-		require.Equal(t, []string{"j1"}, e.all(e.inspect().Tagged("t")))
-	})
+func (repairOnEach) CancelFailedDeletesTheOldestFirst(t *testing.T, e *env) {
+	for i := range 6 {
+		e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags{"t"})
+	}
+	e.Put("q", qless.JID("child"), qless.DependsOn{"j1"})
+	r, err := e.inspect().Failed("g").AtMost(3).Cancel(t.Context())
+	does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
+	require.Equal(t, []string{"j5", "j4", "j1"}, e.all(e.inspect().Failed("g")))
+	r, err = e.inspect().Failed("g").Cancel(t.Context())
+	does(t, r, err, 2, left{"j1": qless.ErrHasDependents})
+	require.Equal(t, []string{"j1"}, e.all(e.inspect().Tagged("t")))
 }
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
@@ -166,141 +167,133 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	}
 }
 
-func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.start("q", qless.JID("running"))
-		e.fail("q", "g", qless.JID("failed"))
-		e.Put("q", qless.JID("child"), qless.DependsOn{"running"})
-		e.Put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
-		e.Put("q", qless.JID("now"))
-		e.Put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
-		r, err := e.inspect().JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
-		does(t, r, err, 3, left{
-			"running": qless.ErrRunning, "failed": qless.ErrNotScheduled, "child": qless.ErrNotScheduled,
-			"none": qless.ErrNotFound,
-		})
-		require.Equal(t, []string{"later", "now"}, e.waiting("q"))
-		require.Equal(t, qless.StateWaiting, e.Read("later").State)
-		require.Equal(t, []string{"later", "now"}, jids(e.Pops("q", 9)))
-		require.Equal(t, []string{"elsewhere"}, e.waiting("q2"))
-		requireCode(t, qless.ErrInvalid, errOf(e.inspect().JIDs().Promote(t.Context())))
+func (repairOnEach) PromoteLetsScheduledJobsBePoppedNow(t *testing.T, e *env) {
+	e.start("q", qless.JID("running"))
+	e.fail("q", "g", qless.JID("failed"))
+	e.Put("q", qless.JID("child"), qless.DependsOn{"running"})
+	e.Put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
+	e.Put("q", qless.JID("now"))
+	e.Put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
+	r, err := e.inspect().JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
+	does(t, r, err, 3, left{
+		"running": qless.ErrRunning, "failed": qless.ErrNotScheduled, "child": qless.ErrNotScheduled,
+		"none": qless.ErrNotFound,
 	})
+	require.Equal(t, []string{"later", "now"}, e.waiting("q"))
+	require.Equal(t, qless.StateWaiting, e.Read("later").State)
+	require.Equal(t, []string{"later", "now"}, jids(e.Pops("q", 9)))
+	require.Equal(t, []string{"elsewhere"}, e.waiting("q2"))
+	requireCode(t, qless.ErrInvalid, errOf(e.inspect().JIDs().Promote(t.Context())))
 }
 
-func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.park("q", "j")
-		r, err := e.inspect().JIDs("j").Promote(t.Context())
-		does(t, r, err, 1, left{})
-		page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
-		require.Len(t, page.Items, 1)
-		require.True(t, page.Items[0].IsDue)
-		require.Equal(t, "api", page.Items[0].Parked)
+func (repairOnEach) PromoteOfAParkedJobMakesItDue(t *testing.T, e *env) {
+	e.park("q", "j")
+	r, err := e.inspect().JIDs("j").Promote(t.Context())
+	does(t, r, err, 1, left{})
+	page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
+	require.Len(t, page.Items, 1)
+	require.True(t, page.Items[0].IsDue)
+	require.Equal(t, "api", page.Items[0].Parked)
+	require.Empty(t, e.Pops("q", 1))
+	require.Equal(t, "api", e.Read("j").Parked, "it is parked again")
+}
+
+func (repairOnEach) RescheduleChangesOnlyWhenAJobIsDue(t *testing.T, e *env) {
+	ctx := t.Context()
+	require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", "data", qless.JID("j"), qless.Retries(3), qless.TTL(5*time.Hour))))
+	require.NoError(t, errOf(e.Pop("q").Retry(ctx, 0, "", "")))
+	before := e.Read("j")
+	due := func() time.Time {
+		page := must(e.inQueue(inspect.Scheduled).List(ctx, inspect.Range{}))(t)
+		return page.Items[0].Due.Round(time.Second).UTC()
+	}
+	for _, delay := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
+		require.NoError(t, e.Read("j").Reschedule(ctx, delay))
+		require.Equal(t, e.Clock.Now().Add(delay).Round(time.Second), due())
 		require.Empty(t, e.Pops("q", 1))
-		require.Equal(t, "api", e.Read("j").Parked, "it is parked again")
-	})
+	}
+	require.NoError(t, e.Read("j").Reschedule(ctx, 0))
+	after := e.Read("j")
+	after.Worker = before.Worker
+	require.Equal(t, before, after)
+	e.Put("q", qless.JID("k"))
+	require.NoError(t, e.Read("j").Reschedule(ctx, 0))
+	require.Equal(t, []string{"k", "j"}, e.waiting("q"), "behind the others")
+
+	requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, 6*time.Hour))
+	requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, -1))
+	requireCode(t, qless.ErrInvalid, (&qless.Job{}).Reschedule(ctx, 1))
+	gone := e.Read("k")
+	require.NoError(t, gone.Cancel(ctx))
+	requireCode(t, qless.ErrNotFound, gone.Reschedule(ctx, time.Hour))
+	job := e.Pop("q")
+	requireCode(t, qless.ErrRunning, job.Reschedule(ctx, time.Hour))
+	require.NoError(t, job.Complete(ctx))
+	requireCode(t, qless.ErrNotScheduled, job.Reschedule(ctx, time.Hour))
 }
 
-func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", "data", qless.JID("j"), qless.Retries(3), qless.TTL(5*time.Hour))))
-		require.NoError(t, errOf(e.Pop("q").Retry(ctx, 0, "", "")))
-		before := e.Read("j")
-		due := func() time.Time {
-			page := must(e.inQueue(inspect.Scheduled).List(ctx, inspect.Range{}))(t)
-			return page.Items[0].Due.Round(time.Second).UTC()
-		}
-		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
-			require.NoError(t, e.Read("j").Reschedule(ctx, delay))
-			require.Equal(t, e.Clock.Now().Add(delay).Round(time.Second), due())
-			require.Empty(t, e.Pops("q", 1))
-		}
-		require.NoError(t, e.Read("j").Reschedule(ctx, 0))
-		after := e.Read("j")
-		after.Worker = before.Worker
-		require.Equal(t, before, after)
-		e.Put("q", qless.JID("k"))
-		require.NoError(t, e.Read("j").Reschedule(ctx, 0))
-		require.Equal(t, []string{"k", "j"}, e.waiting("q"), "behind the others")
-
-		requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, 6*time.Hour))
-		requireCode(t, qless.ErrInvalid, e.Read("j").Reschedule(ctx, -1))
-		requireCode(t, qless.ErrInvalid, (&qless.Job{}).Reschedule(ctx, 1))
-		gone := e.Read("k")
-		require.NoError(t, gone.Cancel(ctx))
-		requireCode(t, qless.ErrNotFound, gone.Reschedule(ctx, time.Hour))
-		job := e.Pop("q")
-		requireCode(t, qless.ErrRunning, job.Reschedule(ctx, time.Hour))
-		require.NoError(t, job.Complete(ctx))
-		requireCode(t, qless.ErrNotScheduled, job.Reschedule(ctx, time.Hour))
-	})
-}
-
-func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		names := []string{"a", "b", "c"}
-		for _, jid := range names {
-			require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", jid, qless.JID(jid), qless.Tags{"old"})))
-		}
-		bulk := e.inspect().JIDs("a", "b", "none", "a")
-		gone := left{"none": qless.ErrNotFound}
-		both := func(r inspect.Repair, err error) {
-			t.Helper()
-			does(t, r, err, 2, gone)
-		}
-		both(bulk.SetPriority(ctx, 5))
-		require.Equal(t, 5, e.Read("a").Priority)
-		require.Zero(t, e.Read("c").Priority)
-		both(bulk.Tag(ctx, "new", "old"))
-		require.Equal(t, qless.Tags{"old", "new"}, e.Read("a").Tags)
-		both(bulk.Untag(ctx, "old"))
-		require.Equal(t, qless.Tags{"new"}, e.Read("b").Tags)
-		require.Equal(t, []string{"c"}, e.all(e.inspect().Tagged("old")))
-		both(bulk.Track(ctx))
-		require.True(t, e.Read("b").Tracked)
-		both(bulk.Untrack(ctx))
-		require.False(t, e.Read("b").Tracked)
-		both(bulk.Move(ctx, "q2", qless.Delay(time.Hour), qless.TTL(2*time.Hour), qless.Priority(1)))
-		require.Equal(t, `"a"`, string(e.Read("a").Data))
-		require.Equal(t, qless.StateScheduled, e.Read("a").State)
-		require.Equal(t, 1, e.Read("a").Priority)
-		require.WithinDuration(t, e.Clock.Now().Add(2*time.Hour), e.Read("b").Until, time.Second)
-		r, err := bulk.Unfail(ctx)
-		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrNotFailed, "b": qless.ErrNotFailed})
-		both(bulk.Promote(ctx))
-		e.Pops("q2", 2)
-		r, err = e.inspect().JIDs("a", "c").Timeout(ctx)
-		does(t, r, err, 1, left{"c": qless.ErrNotRunning})
-		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
-		require.Equal(t, "a", e.Pop("q2").JID)
-		r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
-		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
-		e.Put("q", qless.JID("child"), qless.DependsOn{"a"})
-		r, err = e.inspect().JIDs("a", "b", "c").Cancel(ctx)
-		does(t, r, err, 2, left{"a": qless.ErrHasDependents})
-		r, err = e.inspect().JIDs("child", "a", "none").Cancel(ctx)
+func (repairOnEach) BulkDoesTheSameWithManyJobs(t *testing.T, e *env) {
+	ctx := t.Context()
+	names := []string{"a", "b", "c"}
+	for _, jid := range names {
+		require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", jid, qless.JID(jid), qless.Tags{"old"})))
+	}
+	bulk := e.inspect().JIDs("a", "b", "none", "a")
+	gone := left{"none": qless.ErrNotFound}
+	both := func(r inspect.Repair, err error) {
+		t.Helper()
 		does(t, r, err, 2, gone)
-		e.fail("q", "g", qless.JID("f"))
-		r, err = e.inspect().JIDs("f").Unfail(ctx)
-		does(t, r, err, 1, left{})
-		done := e.Pop("q")
-		require.Equal(t, "f", done.JID)
-		require.NoError(t, done.Complete(ctx))
-		r, err = e.inspect().JIDs("f").Cancel(ctx)
-		does(t, r, err, 0, left{"f": qless.ErrFinished})
+	}
+	both(bulk.SetPriority(ctx, 5))
+	require.Equal(t, 5, e.Read("a").Priority)
+	require.Zero(t, e.Read("c").Priority)
+	both(bulk.Tag(ctx, "new", "old"))
+	require.Equal(t, qless.Tags{"old", "new"}, e.Read("a").Tags)
+	both(bulk.Untag(ctx, "old"))
+	require.Equal(t, qless.Tags{"new"}, e.Read("b").Tags)
+	require.Equal(t, []string{"c"}, e.all(e.inspect().Tagged("old")))
+	both(bulk.Track(ctx))
+	require.True(t, e.Read("b").Tracked)
+	both(bulk.Untrack(ctx))
+	require.False(t, e.Read("b").Tracked)
+	both(bulk.Move(ctx, "q2", qless.Delay(time.Hour), qless.TTL(2*time.Hour), qless.Priority(1)))
+	require.Equal(t, `"a"`, string(e.Read("a").Data))
+	require.Equal(t, qless.StateScheduled, e.Read("a").State)
+	require.Equal(t, 1, e.Read("a").Priority)
+	require.WithinDuration(t, e.Clock.Now().Add(2*time.Hour), e.Read("b").Until, time.Second)
+	r, err := bulk.Unfail(ctx)
+	does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrNotFailed, "b": qless.ErrNotFailed})
+	both(bulk.Promote(ctx))
+	e.Pops("q2", 2)
+	r, err = e.inspect().JIDs("a", "c").Timeout(ctx)
+	does(t, r, err, 1, left{"c": qless.ErrNotRunning})
+	require.Equal(t, qless.StateTimedOut, e.Read("a").State)
+	require.Equal(t, "a", e.Pop("q2").JID)
+	r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
+	does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
+	e.Put("q", qless.JID("child"), qless.DependsOn{"a"})
+	r, err = e.inspect().JIDs("a", "b", "c").Cancel(ctx)
+	does(t, r, err, 2, left{"a": qless.ErrHasDependents})
+	r, err = e.inspect().JIDs("child", "a", "none").Cancel(ctx)
+	does(t, r, err, 2, gone)
+	e.fail("q", "g", qless.JID("f"))
+	r, err = e.inspect().JIDs("f").Unfail(ctx)
+	does(t, r, err, 1, left{})
+	done := e.Pop("q")
+	require.Equal(t, "f", done.JID)
+	require.NoError(t, done.Complete(ctx))
+	r, err = e.inspect().JIDs("f").Cancel(ctx)
+	does(t, r, err, 0, left{"f": qless.ErrFinished})
 
-		for _, err := range []error{
-			errOf(e.inspect().JIDs().Cancel(ctx)), errOf(e.inspect().JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
-			errOf(bulk.Move(ctx, "q", qless.JID("x"))), errOf(bulk.Move(ctx, "q", qless.Unique("x"))),
-			errOf(bulk.Move(ctx, "q", qless.IfAbsent)), errOf(bulk.Move(ctx, "q", qless.DependsOn{"x"})),
-			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)), errOf(bulk.Unfail(ctx, qless.Retries(-1))),
-			errOf(bulk.Move(ctx, "q", qless.Delay(time.Hour), qless.TTL(time.Minute))),
-		} {
-			requireCode(t, qless.ErrInvalid, err)
-		}
-	})
+	for _, err := range []error{
+		errOf(e.inspect().JIDs().Cancel(ctx)), errOf(e.inspect().JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
+		errOf(bulk.Move(ctx, "q", qless.JID("x"))), errOf(bulk.Move(ctx, "q", qless.Unique("x"))),
+		errOf(bulk.Move(ctx, "q", qless.IfAbsent)), errOf(bulk.Move(ctx, "q", qless.DependsOn{"x"})),
+		errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)), errOf(bulk.Unfail(ctx, qless.Retries(-1))),
+		errOf(bulk.Move(ctx, "q", qless.Delay(time.Hour), qless.TTL(time.Minute))),
+	} {
+		requireCode(t, qless.ErrInvalid, err)
+	}
 }
 
 // A scene has jobs in a list, which a repair changes while other clients change some of them.
@@ -828,9 +821,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 			}
 		}
 	})
-	e.requireShort(1000+2*cancelCost, func() {
-		require.NoError(t, client.Batch(batch.ID).Cancel(t.Context()))
-	})
+	e.requireShort(1000+2*cancelCost, func() { require.NoError(t, client.Batch(batch.ID).Cancel(t.Context())) })
 	require.Greater(t, calls, thousands*1000/canceledAtOnce)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:j:*").Val())
@@ -848,9 +839,7 @@ func (e *env) requirePages(batch *qless.Batch, members int) {
 
 // singleCancelers are the ways to cancel a single job that waits for others in Go.
 var singleCancelers = map[string]func(ctx context.Context, client *qless.Client, jid string) error{
-	"cancel": func(ctx context.Context, client *qless.Client, jid string) error {
-		return client.Cancel(ctx, jid)
-	},
+	"cancel": func(ctx context.Context, client *qless.Client, jid string) error { return client.Cancel(ctx, jid) },
 	"withdraw": func(ctx context.Context, client *qless.Client, jid string) error {
 		return lease.New(client).Withdraw(ctx, jid)
 	},

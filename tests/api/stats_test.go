@@ -236,31 +236,32 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 	}
 }
 
-func TestLatencyLooksAtSixteenPriorities(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for n := 1; n <= 17; n++ {
-			e.Put("q", qless.Priority(100-n))
-			l := e.latency()
-			require.Len(t, l.ByPriority, min(n, 16))
-			require.Equal(t, n > 16, l.More)
-			require.Equal(t, 99, l.ByPriority[0].Priority)
-			e.Clock.Advance(time.Second)
-			require.Equal(t, e.latency().Oldest, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
-		}
-	})
+// The methods of statsOnEach are tests on a real server, and on miniredis.
+type statsOnEach struct{}
+
+func TestStatsOnEachServer(t *testing.T) { runEach(t, statsOnEach{}) }
+
+func (statsOnEach) LatencyLooksAtSixteenPriorities(t *testing.T, e *env) {
+	for n := 1; n <= 17; n++ {
+		e.Put("q", qless.Priority(100-n))
+		l := e.latency()
+		require.Len(t, l.ByPriority, min(n, 16))
+		require.Equal(t, n > 16, l.More)
+		require.Equal(t, 99, l.ByPriority[0].Priority)
+		e.Clock.Advance(time.Second)
+		require.Equal(t, e.latency().Oldest, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
+	}
 }
 
-func TestLatencyReportsWhenTheNextJobIsDue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		require.Zero(t, e.latency().NextDue)
-		e.Put("q", qless.Delay(time.Hour))
-		require.Equal(t, noon.Add(time.Hour), e.latency().NextDue)
-		_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Minute))
-		require.NoError(t, err)
-		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue)
-		e.Clock.Advance(2 * time.Minute)
-		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "no worker has asked")
-	})
+func (statsOnEach) LatencyReportsWhenTheNextJobIsDue(t *testing.T, e *env) {
+	require.Zero(t, e.latency().NextDue)
+	e.Put("q", qless.Delay(time.Hour))
+	require.Equal(t, noon.Add(time.Hour), e.latency().NextDue)
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, noon.Add(time.Minute), e.latency().NextDue)
+	e.Clock.Advance(2 * time.Minute)
+	require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "no worker has asked")
 }
 
 // addRates adds to the rates like a worker's script. Each count is a queue, a klass and a value.
@@ -294,30 +295,28 @@ func (e *env) rates(query inspect.RateQuery, minutes int) []string {
 
 const zero = "0 0 0 0/0"
 
-func TestRatesAreAddedByMinute(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Clock.Advance(30 * time.Second)
-		require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "2,0,0|3:1 5:1|7:2", "q", "L", "0,1,0||9:1"))
-		require.EqualValues(t, 1, e.addRates("b", 1, 20*time.Second, "q", "K", "1,2,3|5:2|6:1 7:5"))
-		require.EqualValues(t, 1, e.addRates("a", 2, 100*time.Second, "p", "K", "4,0,0||"))
-		require.Equal(t, []string{"4 0 0 0/0", zero, "3 3 3 4/9"}, e.rates(inspect.RateQuery{}, 3))
-		require.Equal(t, "3,2,3|3:1 5:3|7:7 6:1",
-			e.Redis.HGet(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()), "1:q:K").Val())
-		for filter, want := range map[inspect.RateQuery][]string{
-			{Queue: "q"}:                 {zero, zero, "3 3 3 4/9"},
-			{Queue: "p"}:                 {"4 0 0 0/0", zero, zero},
-			{Klass: "K"}:                 {"4 0 0 0/0", zero, "3 2 3 4/8"},
-			{Klass: "L"}:                 {zero, zero, "0 1 0 0/1"},
-			{Queue: "q", Klass: "L"}:     {zero, zero, "0 1 0 0/1"},
-			{Queue: "p", Klass: "L"}:     {zero, zero, zero},
-			{Queue: "q:K"}:               {zero, zero, zero},
-			{Klass: "q:K"}:               {zero, zero, zero},
-			{Queue: "nowhere"}:           {zero, zero, zero},
-			{Queue: "q", Klass: "other"}: {zero, zero, zero},
-		} {
-			require.Equal(t, want, e.rates(filter, 3), "%v", filter)
-		}
-	})
+func (statsOnEach) RatesAreAddedByMinute(t *testing.T, e *env) {
+	e.Clock.Advance(30 * time.Second)
+	require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "2,0,0|3:1 5:1|7:2", "q", "L", "0,1,0||9:1"))
+	require.EqualValues(t, 1, e.addRates("b", 1, 20*time.Second, "q", "K", "1,2,3|5:2|6:1 7:5"))
+	require.EqualValues(t, 1, e.addRates("a", 2, 100*time.Second, "p", "K", "4,0,0||"))
+	require.Equal(t, []string{"4 0 0 0/0", zero, "3 3 3 4/9"}, e.rates(inspect.RateQuery{}, 3))
+	require.Equal(t, "3,2,3|3:1 5:3|7:7 6:1",
+		e.Redis.HGet(t.Context(), fmt.Sprint("ql:x:rates:", noon.Unix()), "1:q:K").Val())
+	for filter, want := range map[inspect.RateQuery][]string{
+		{Queue: "q"}:                 {zero, zero, "3 3 3 4/9"},
+		{Queue: "p"}:                 {"4 0 0 0/0", zero, zero},
+		{Klass: "K"}:                 {"4 0 0 0/0", zero, "3 2 3 4/8"},
+		{Klass: "L"}:                 {zero, zero, "0 1 0 0/1"},
+		{Queue: "q", Klass: "L"}:     {zero, zero, "0 1 0 0/1"},
+		{Queue: "p", Klass: "L"}:     {zero, zero, zero},
+		{Queue: "q:K"}:               {zero, zero, zero},
+		{Klass: "q:K"}:               {zero, zero, zero},
+		{Queue: "nowhere"}:           {zero, zero, zero},
+		{Queue: "q", Klass: "other"}: {zero, zero, zero},
+	} {
+		require.Equal(t, want, e.rates(filter, 3), "%v", filter)
+	}
 }
 
 // Names that look like parts of a field are still just names.
@@ -340,30 +339,26 @@ func TestRatesOfOddNames(t *testing.T) {
 	}
 }
 
-func TestRatesThatAreSentAgainCountOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "1,0,0||"))
-		require.EqualValues(t, 0, e.addRates("a", 1, 0, "q", "K", "1,0,0||"))
-		require.EqualValues(t, 1, e.addRates("a", 3, 0, "q", "K", "1,0,0||"))
-		require.EqualValues(t, 0, e.addRates("a", 2, 0, "q", "K", "1,0,0||"))
-		require.EqualValues(t, 1, e.addRates("b", 1, 0, "q", "K", "1,0,0||"), "another worker")
-		require.Equal(t, []string{"3 0 0 0/0"}, e.rates(inspect.RateQuery{}, 1))
-	})
+func (statsOnEach) RatesThatAreSentAgainCountOnce(t *testing.T, e *env) {
+	require.EqualValues(t, 1, e.addRates("a", 1, 0, "q", "K", "1,0,0||"))
+	require.EqualValues(t, 0, e.addRates("a", 1, 0, "q", "K", "1,0,0||"))
+	require.EqualValues(t, 1, e.addRates("a", 3, 0, "q", "K", "1,0,0||"))
+	require.EqualValues(t, 0, e.addRates("a", 2, 0, "q", "K", "1,0,0||"))
+	require.EqualValues(t, 1, e.addRates("b", 1, 0, "q", "K", "1,0,0||"), "another worker")
+	require.Equal(t, []string{"3 0 0 0/0"}, e.rates(inspect.RateQuery{}, 1))
 }
 
-func TestRatesAreKeptForThreeDays(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		const kept = 3 * 24 * time.Hour
-		e.addRates("a", 1, 0, "q", "K", "1,0,0||")
-		for key, seconds := range map[string]float64{
-			fmt.Sprint("ql:x:rates:", noon.Unix()): kept.Seconds(), "ql:x:rates:sent:a": 1800,
-		} {
-			require.InDelta(t, seconds, e.Redis.TTL(t.Context(), key).Val().Seconds(), 60, key)
-		}
-		require.EqualValues(t, 1, e.addRates("a", 2, kept-time.Second, "q", "K", "1,0,0||"))
-		require.EqualValues(t, 0, e.addRates("a", 3, kept+time.Second, "q", "K", "1,0,0||"))
-		require.Len(t, e.Redis.Keys(t.Context(), "ql:x:rates:1*").Val(), 2)
-	})
+func (statsOnEach) RatesAreKeptForThreeDays(t *testing.T, e *env) {
+	const kept = 3 * 24 * time.Hour
+	e.addRates("a", 1, 0, "q", "K", "1,0,0||")
+	for key, seconds := range map[string]float64{
+		fmt.Sprint("ql:x:rates:", noon.Unix()): kept.Seconds(), "ql:x:rates:sent:a": 1800,
+	} {
+		require.InDelta(t, seconds, e.Redis.TTL(t.Context(), key).Val().Seconds(), 60, key)
+	}
+	require.EqualValues(t, 1, e.addRates("a", 2, kept-time.Second, "q", "K", "1,0,0||"))
+	require.EqualValues(t, 0, e.addRates("a", 3, kept+time.Second, "q", "K", "1,0,0||"))
+	require.Len(t, e.Redis.Keys(t.Context(), "ql:x:rates:1*").Val(), 2)
 }
 
 func TestAMinuteHasRatesOfFiveHundredQueuesAndKlasses(t *testing.T) {
@@ -577,60 +572,56 @@ func (e *env) registerFor(worker, queues string) {
 	e.register(worker, 0, fmt.Sprintf(`{"queues":%s,"klasses":["K"],"slots":1}`, queues))
 }
 
-func TestFiguresOfQueuesAreRecordedByMinute(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		q := e.Client.Queue("q")
-		e.recordFor(1)
-		for range 3 {
-			require.NoError(t, errOf(q.Put(t.Context(), "K", nil)))
-		}
-		require.NoError(t, errOf(q.Put(t.Context(), "K", nil, qless.Delay(90*time.Second))))
-		require.NoError(t, errOf(q.Pop(t.Context(), 1)))
-		e.registerFor("w", `["q"]`)
-		e.recordFor(2)
-		e.fails("other", "g", "a", "b")
-		e.record()
-		e.record() // this minute again
-		require.Equal(t, "-, 0 0s 0 0 0, 2 0s 1 1 0, 2 1m0s 0 1 0, 3 2m0s 0 1 0", figures(e.last("q", 4*time.Minute)))
-		require.Equal(t, "0 0s 0 0 0, 0 0s 0 0 0, 0 0s 0 0 2", figures(e.last("other", 2*time.Minute)))
-		all := e.last("", 4*time.Minute)
-		require.Equal(t, "-, 0 0s 0 0 0, 2 0s 1 1 0, 2 1m0s 0 1 0, 3 2m0s 0 1 2", figures(all))
-		require.Equal(t, 4*time.Minute, all.Known)
-		require.Equal(t, 5*time.Minute, all.Period)
-		require.Equal(t, 2, all.Failed)
-	})
+func (statsOnEach) FiguresOfQueuesAreRecordedByMinute(t *testing.T, e *env) {
+	q := e.Client.Queue("q")
+	e.recordFor(1)
+	for range 3 {
+		require.NoError(t, errOf(q.Put(t.Context(), "K", nil)))
+	}
+	require.NoError(t, errOf(q.Put(t.Context(), "K", nil, qless.Delay(90*time.Second))))
+	require.NoError(t, errOf(q.Pop(t.Context(), 1)))
+	e.registerFor("w", `["q"]`)
+	e.recordFor(2)
+	e.fails("other", "g", "a", "b")
+	e.record()
+	e.record() // this minute again
+	require.Equal(t, "-, 0 0s 0 0 0, 2 0s 1 1 0, 2 1m0s 0 1 0, 3 2m0s 0 1 0", figures(e.last("q", 4*time.Minute)))
+	require.Equal(t, "0 0s 0 0 0, 0 0s 0 0 0, 0 0s 0 0 2", figures(e.last("other", 2*time.Minute)))
+	all := e.last("", 4*time.Minute)
+	require.Equal(t, "-, 0 0s 0 0 0, 2 0s 1 1 0, 2 1m0s 0 1 0, 3 2m0s 0 1 2", figures(all))
+	require.Equal(t, 4*time.Minute, all.Known)
+	require.Equal(t, 5*time.Minute, all.Period)
+	require.Equal(t, 2, all.Failed)
 }
 
 // Longer steps have the highest figures of their minutes, and the sum of failures.
-func TestAHistoryHasLongerStepsForLongerTimes(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.recordFor(2)
-		e.Put("q", qless.JID("a"))
-		e.Put("q", qless.JID("b"), qless.Delay(time.Hour))
-		e.recordFor(1)
-		e.Pops("q", 1)
-		e.recordFor(1)
-		e.fails("q", "g", "c", "d")
-		e.recordFor(4)
-		e.Put("q", qless.JID("e"))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) // of the job whose lock has ended
-		e.recordFor(1)
-		five := e.last("q", 23*time.Hour)
-		require.Equal(t, 5*time.Minute, five.Step)
-		require.Equal(t, 23*12+1, len(five.Points))
-		five.Points = five.Points[23*12-1:]
-		require.Equal(t, "1 0s 1 0 2, 1 0s 0 0 1", figures(five))
-		require.Equal(t, 4*time.Minute, five.Points[1].Known)
-		require.Equal(t, 3, five.Failed)
-		require.Equal(t, 9*time.Minute, five.Known)
+func (statsOnEach) AHistoryHasLongerStepsForLongerTimes(t *testing.T, e *env) {
+	e.recordFor(2)
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"), qless.Delay(time.Hour))
+	e.recordFor(1)
+	e.Pops("q", 1)
+	e.recordFor(1)
+	e.fails("q", "g", "c", "d")
+	e.recordFor(4)
+	e.Put("q", qless.JID("e"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) // of the job whose lock has ended
+	e.recordFor(1)
+	five := e.last("q", 23*time.Hour)
+	require.Equal(t, 5*time.Minute, five.Step)
+	require.Equal(t, 23*12+1, len(five.Points))
+	five.Points = five.Points[23*12-1:]
+	require.Equal(t, "1 0s 1 0 2, 1 0s 0 0 1", figures(five))
+	require.Equal(t, 4*time.Minute, five.Points[1].Known)
+	require.Equal(t, 3, five.Failed)
+	require.Equal(t, 9*time.Minute, five.Known)
 
-		hours := e.last("q", 29*24*time.Hour)
-		require.Equal(t, time.Hour, hours.Step)
-		require.Equal(t, "1 0s 1 0 3", figures(inspect.History{Points: hours.Points[29*24:]}))
-		require.Equal(t, 9*time.Minute, hours.Known)
-		require.Equal(t, 29*24*time.Hour+10*time.Minute, hours.Period)
-		require.Equal(t, hours.Points[0].Time, noon.Add(-29*24*time.Hour).Local())
-	})
+	hours := e.last("q", 29*24*time.Hour)
+	require.Equal(t, time.Hour, hours.Step)
+	require.Equal(t, "1 0s 1 0 3", figures(inspect.History{Points: hours.Points[29*24:]}))
+	require.Equal(t, 9*time.Minute, hours.Known)
+	require.Equal(t, 29*24*time.Hour+10*time.Minute, hours.Period)
+	require.Equal(t, hours.Points[0].Time, noon.Add(-29*24*time.Hour).Local())
 }
 
 // Each ring is full after its time, and then takes no more bytes.
@@ -731,33 +722,31 @@ func TestFailuresAroundMidnightCountOnce(t *testing.T) {
 	require.Equal(t, "0 0s 0 0 0, 0 0s 0 0 2, 0 0s 0 0 4, 0 0s 0 0 0", figures(e.last("q", 4*time.Minute)))
 }
 
-func TestWorkersOfAHistoryMatchPatterns(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, queue := range []string{"mail", "mail-a", "mail-a.b", "sms", "a-mail", "[m%d"} {
-			e.Put(queue)
-		}
-		e.registerFor("1", `["mail","sms"]`)
-		e.registerFor("2", `["mail","sms"]`)
-		e.registerFor("3", `["mail*"]`)
-		e.registerFor("4", `["*","!mail-*","!sms"]`)
-		e.registerFor("5", `["m*a*b","[m%d"]`)
-		e.registerFor("6", `["a\u0000*","*mail"]`)
-		e.register("paused", 0, `{"queues":["*"],"paused":true}`)
-		e.register("stopping", 0, `{"queues":["*"],"stopping":true}`)
-		e.register("odd", 0, `{"queues":{"a":1}}`)
-		e.register("odder", 0, `{"queues":null}`)
-		e.register("oddest", 0, `[1]`)
-		e.record()
-		for queue, want := range map[string]int{
-			"mail": 5, "mail-a": 1, "mail-a.b": 2, "sms": 2, "a-mail": 2, "[m%d": 2,
-		} {
-			require.Equal(t, want, e.present(queue).Workers, queue)
-		}
-		require.Equal(t, 11, e.present("").Workers)
-		e.Clock.Advance(3 * time.Minute)
-		e.record()
-		require.Zero(t, e.present("mail").Workers, "they have gone")
-	})
+func (statsOnEach) WorkersOfAHistoryMatchPatterns(t *testing.T, e *env) {
+	for _, queue := range []string{"mail", "mail-a", "mail-a.b", "sms", "a-mail", "[m%d"} {
+		e.Put(queue)
+	}
+	e.registerFor("1", `["mail","sms"]`)
+	e.registerFor("2", `["mail","sms"]`)
+	e.registerFor("3", `["mail*"]`)
+	e.registerFor("4", `["*","!mail-*","!sms"]`)
+	e.registerFor("5", `["m*a*b","[m%d"]`)
+	e.registerFor("6", `["a\u0000*","*mail"]`)
+	e.register("paused", 0, `{"queues":["*"],"paused":true}`)
+	e.register("stopping", 0, `{"queues":["*"],"stopping":true}`)
+	e.register("odd", 0, `{"queues":{"a":1}}`)
+	e.register("odder", 0, `{"queues":null}`)
+	e.register("oddest", 0, `[1]`)
+	e.record()
+	for queue, want := range map[string]int{
+		"mail": 5, "mail-a": 1, "mail-a.b": 2, "sms": 2, "a-mail": 2, "[m%d": 2,
+	} {
+		require.Equal(t, want, e.present(queue).Workers, queue)
+	}
+	require.Equal(t, 11, e.present("").Workers)
+	e.Clock.Advance(3 * time.Minute)
+	e.record()
+	require.Zero(t, e.present("mail").Workers, "they have gone")
 }
 
 func TestAThousandQueuesHaveHistories(t *testing.T) {
@@ -801,32 +790,28 @@ func TestQueuesWithoutJobsHaveNoHistory(t *testing.T) {
 	require.Equal(t, "-, 0 0s 0 0 0", figures(e.last("idle", time.Minute)))
 }
 
-func TestAForgottenQueueHasNoHistory(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("q", "g", "a")
-		e.Put("q")
-		e.record()
-		require.NotEmpty(t, e.Redis.Keys(t.Context(), "ql:x:history:q").Val())
-		e.run("queue.forget", "q")
-		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
-	})
+func (statsOnEach) AForgottenQueueHasNoHistory(t *testing.T, e *env) {
+	e.fails("q", "g", "a")
+	e.Put("q")
+	e.record()
+	require.NotEmpty(t, e.Redis.Keys(t.Context(), "ql:x:history:q").Val())
+	e.run("queue.forget", "q")
+	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
 }
 
 // Damaged keys are passed over.
-func TestHistoriesOfDamagedKeys(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, queue := range []string{"a", "b", "c", "d"} {
-			e.Put(queue)
-		}
-		ctx := t.Context()
-		require.NoError(t, e.Redis.LPush(ctx, "ql:x:history:a", "x").Err())
-		require.NoError(t, e.Redis.Set(ctx, "ql:x:history:b", "short", 0).Err())
-		require.NoError(t, e.Redis.Del(ctx, "ql:q:c-work").Err())
-		require.NoError(t, e.Redis.LPush(ctx, "ql:q:c-work", "x").Err())
-		e.record()
-		for queue, want := range map[string]int{"a": 0, "b": 1, "c": 0, "d": 1} {
-			require.Equal(t, want, e.present(queue).Waiting, queue)
-		}
-		require.Equal(t, 3, e.present("").Waiting)
-	})
+func (statsOnEach) HistoriesOfDamagedKeys(t *testing.T, e *env) {
+	for _, queue := range []string{"a", "b", "c", "d"} {
+		e.Put(queue)
+	}
+	ctx := t.Context()
+	require.NoError(t, e.Redis.LPush(ctx, "ql:x:history:a", "x").Err())
+	require.NoError(t, e.Redis.Set(ctx, "ql:x:history:b", "short", 0).Err())
+	require.NoError(t, e.Redis.Del(ctx, "ql:q:c-work").Err())
+	require.NoError(t, e.Redis.LPush(ctx, "ql:q:c-work", "x").Err())
+	e.record()
+	for queue, want := range map[string]int{"a": 0, "b": 1, "c": 0, "d": 1} {
+		require.Equal(t, want, e.present(queue).Waiting, queue)
+	}
+	require.Equal(t, 3, e.present("").Waiting)
 }

@@ -120,87 +120,82 @@ func losesLock(e *env) error {
 	return fmt.Errorf("the job was not popped again")
 }
 
-func TestAWaitEndsWithItsContext(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := e.waits(ctx, e.Put("q"))
-		cancel()
-		got := e.soon(ended)
-		requireCode(t, qless.ErrUnavailable, got.err)
-		require.ErrorIs(t, got.err, context.Canceled)
-	})
+// The methods of waitOnEach are tests on a real server, and on miniredis.
+type waitOnEach struct{}
+
+func TestWaitsOnEachServer(t *testing.T) { runEach(t, waitOnEach{}) }
+
+func (waitOnEach) AWaitEndsWithItsContext(t *testing.T, e *env) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := e.waits(ctx, e.Put("q"))
+	cancel()
+	got := e.soon(ended)
+	requireCode(t, qless.ErrUnavailable, got.err)
+	require.ErrorIs(t, got.err, context.Canceled)
 }
 
-func TestAWaitEndsWhenTheClientIsClosed(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		ended := e.waits(t.Context(), jid)
-		require.NoError(t, e.Close())
-		requireCode(t, qless.ErrUnavailable, e.soon(ended).err)
-		requireCode(t, qless.ErrUnavailable, errOf(e.Wait(t.Context(), jid)))
-		require.NoError(t, e.Close())
-	})
+func (waitOnEach) AWaitEndsWhenTheClientIsClosed(t *testing.T, e *env) {
+	jid := e.Put("q")
+	ended := e.waits(t.Context(), jid)
+	require.NoError(t, e.Close())
+	requireCode(t, qless.ErrUnavailable, e.soon(ended).err)
+	requireCode(t, qless.ErrUnavailable, errOf(e.Wait(t.Context(), jid)))
+	require.NoError(t, e.Close())
 }
 
-func TestAllWaitersAreNotified(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		const jobs, each = 20, 3
-		var ended []chan ending
-		for i := range jobs {
-			e.Put("q", qless.JID(fmt.Sprint("j", i)))
-			for range each {
-				ended = append(ended, e.waits(t.Context(), fmt.Sprint("j", i)))
-			}
+func (waitOnEach) AllWaitersAreNotified(t *testing.T, e *env) {
+	const jobs, each = 20, 3
+	var ended []chan ending
+	for i := range jobs {
+		e.Put("q", qless.JID(fmt.Sprint("j", i)))
+		for range each {
+			ended = append(ended, e.waits(t.Context(), fmt.Sprint("j", i)))
 		}
-		for range jobs {
-			require.NoError(t, e.popWith("done").Complete(t.Context()))
-		}
-		for _, one := range ended {
-			got := e.soon(one)
-			require.NoError(t, got.err)
-			require.Equal(t, `"done"`, string(got.value.Data))
-		}
-	})
+	}
+	for range jobs {
+		require.NoError(t, e.popWith("done").Complete(t.Context()))
+	}
+	for _, one := range ended {
+		got := e.soon(one)
+		require.NoError(t, got.err)
+		require.Equal(t, `"done"`, string(got.value.Data))
+	}
 }
 
-func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		ctx := t.Context()
-		var jids []string
-		for i := range 10 {
-			jids = append(jids, e.Put("q", qless.JID(fmt.Sprint("j", i))))
-		}
-		ended := begin(func() ([]qless.Result, error) { return e.WaitAll(ctx, jids...) })
-		for range jids {
-			job := e.Pop("q")
-			require.NoError(t, job.SetResult(job.JID))
-			require.NoError(t, job.Complete(ctx))
-		}
-		all := testkit.Soon(t, "the end of all", ended)
-		require.NoError(t, all.err)
-		for i, jid := range jids {
-			require.Equal(t, `"`+jid+`"`, string(all.value[i].Data))
-		}
-	})
+func (waitOnEach) WaitAllReturnsTheResultsInOrder(t *testing.T, e *env) {
+	defer e.Close()
+	ctx := t.Context()
+	var jids []string
+	for i := range 10 {
+		jids = append(jids, e.Put("q", qless.JID(fmt.Sprint("j", i))))
+	}
+	ended := begin(func() ([]qless.Result, error) { return e.WaitAll(ctx, jids...) })
+	for range jids {
+		job := e.Pop("q")
+		require.NoError(t, job.SetResult(job.JID))
+		require.NoError(t, job.Complete(ctx))
+	}
+	all := testkit.Soon(t, "the end of all", ended)
+	require.NoError(t, all.err)
+	for i, jid := range jids {
+		require.Equal(t, `"`+jid+`"`, string(all.value[i].Data))
+	}
 }
 
 // No message announces the end of a job that another client's script ended, or that ended while the
 // connection was broken.
-func TestAWaitAsksAgainWithoutANotification(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		t.Parallel() // it lasts until the client asks
-		done, gone := e.Put("q"), e.Put("q2")
-		first, second := e.waits(t.Context(), done), e.waits(t.Context(), gone)
-		e.Pop("q")
-		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+done, "state", "complete").Err())
-		require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+gone).Err())
-		got := e.soon(first)
-		require.NoError(t, got.err)
-		require.Equal(t, qless.StateComplete, got.value.State)
-		require.Nil(t, got.value.Data)
-		requireCode(t, qless.ErrCanceled, e.soon(second).err)
-	})
+func (waitOnEach) AWaitAsksAgainWithoutANotification(t *testing.T, e *env) {
+	t.Parallel() // it lasts until the client asks
+	done, gone := e.Put("q"), e.Put("q2")
+	first, second := e.waits(t.Context(), done), e.waits(t.Context(), gone)
+	e.Pop("q")
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+done, "state", "complete").Err())
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+gone).Err())
+	got := e.soon(first)
+	require.NoError(t, got.err)
+	require.Equal(t, qless.StateComplete, got.value.State)
+	require.Nil(t, got.value.Data)
+	requireCode(t, qless.ErrCanceled, e.soon(second).err)
 }
 
 func TestWaitsOutliveTheirServer(t *testing.T) {
@@ -248,40 +243,36 @@ func (e *env) popWith(result any) *qless.Job {
 }
 
 // The model has the results of all ends, and that results of earlier runs are dropped.
-func TestAResultIsReadIntoAValue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q", qless.Retries(0))
-		require.NoError(t, errOf(e.popWith(map[string]int{"sum": 7}).Retry(t.Context(), 0, "", "")))
-		result := e.result(jid)
-		require.Equal(t, qless.StateFailed, result.State)
-		require.Equal(t, "failed-retries-q", result.Failure.Group)
-		var value struct{ Sum int }
-		require.NoError(t, result.Unmarshal(&value))
-		require.Equal(t, 7, value.Sum)
+func (waitOnEach) AResultIsReadIntoAValue(t *testing.T, e *env) {
+	jid := e.Put("q", qless.Retries(0))
+	require.NoError(t, errOf(e.popWith(map[string]int{"sum": 7}).Retry(t.Context(), 0, "", "")))
+	result := e.result(jid)
+	require.Equal(t, qless.StateFailed, result.State)
+	require.Equal(t, "failed-retries-q", result.Failure.Group)
+	var value struct{ Sum int }
+	require.NoError(t, result.Unmarshal(&value))
+	require.Equal(t, 7, value.Sum)
 
-		jid = e.Put("q")
-		require.NoError(t, e.popWith(nil).Complete(t.Context()))
-		require.Equal(t, "null", string(e.result(jid).Data))
-	})
+	jid = e.Put("q")
+	require.NoError(t, e.popWith(nil).Complete(t.Context()))
+	require.Equal(t, "null", string(e.result(jid).Data))
 }
 
-func TestADamagedResultOrProgressCountsAsNone(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		job := e.popWith(1)
-		e.sets(job, 1, 2, "")
-		require.NoError(t, job.Complete(t.Context()))
-		for field, values := range map[string][]string{
-			"x:result":   {"", "x", "complete|", "failed|0|1", "complete|0|1"},
-			"x:progress": {"", "x", "{}", "1|2|3", "a|2|1|4|", "1|2|nan|4|", "1|2|1|inf|", "1||1|4|"},
-		} {
-			for _, damaged := range values {
-				require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, field, damaged).Err())
-				require.True(t, field != "x:result" || e.result(jid).Data == nil, damaged)
-				require.True(t, field != "x:progress" || e.Read(jid).Progress == nil, damaged)
-			}
+func (waitOnEach) ADamagedResultOrProgressCountsAsNone(t *testing.T, e *env) {
+	jid := e.Put("q")
+	job := e.popWith(1)
+	e.sets(job, 1, 2, "")
+	require.NoError(t, job.Complete(t.Context()))
+	for field, values := range map[string][]string{
+		"x:result":   {"", "x", "complete|", "failed|0|1", "complete|0|1"},
+		"x:progress": {"", "x", "{}", "1|2|3", "a|2|1|4|", "1|2|nan|4|", "1|2|1|inf|", "1||1|4|"},
+	} {
+		for _, damaged := range values {
+			require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, field, damaged).Err())
+			require.True(t, field != "x:result" || e.result(jid).Data == nil, damaged)
+			require.True(t, field != "x:progress" || e.Read(jid).Progress == nil, damaged)
 		}
-	})
+	}
 }
 
 // Storing a result takes no commands beyond those for ending a job. To complete a usual job takes
@@ -316,31 +307,29 @@ func (e *env) sets(job *qless.Job, done, total int, note string) {
 	require.NoError(e.T, job.SetProgress(e.T.Context(), done, total, note))
 }
 
-func TestInvalidProgress(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		job := e.start("q")
-		e.Unchanged(func() {
-			for _, set := range []func() error{
-				func() error { return job.SetProgress(t.Context(), -1, 2, "") },
-				func() error { return job.SetProgress(t.Context(), 1, -2, "") },
-				func() error { return job.SetProgress(t.Context(), 1<<53+1, 0, "") },
-				func() error { return job.SetProgress(t.Context(), 1, 2, strings.Repeat("n", 1025)) },
-				func() error { return (&qless.Job{}).SetProgress(t.Context(), 1, 2, "") },
-			} {
-				requireCode(t, qless.ErrInvalid, set())
-			}
-		})
-		e.sets(job, 3, 2, "\xff")
-		require.Equal(t, "\uFFFD", e.Read(job.JID).Progress.Note)
-		e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
-		require.Equal(t, 1<<53, e.Read(job.JID).Progress.Total)
-		require.Equal(t, 1<<53, must(e.Jobs(t.Context(), job.JID))(t)[0].Progress.Done)
-		require.Nil(t, job.Progress)
-		require.NoError(t, job.Refresh(t.Context()))
-		require.Equal(t, e.Read(job.JID).Progress, job.Progress)
-		e.Put("q", qless.JID(job.JID))
-		require.Nil(t, e.Read(job.JID).Progress)
+func (waitOnEach) InvalidProgress(t *testing.T, e *env) {
+	job := e.start("q")
+	e.Unchanged(func() {
+		for _, set := range []func() error{
+			func() error { return job.SetProgress(t.Context(), -1, 2, "") },
+			func() error { return job.SetProgress(t.Context(), 1, -2, "") },
+			func() error { return job.SetProgress(t.Context(), 1<<53+1, 0, "") },
+			func() error { return job.SetProgress(t.Context(), 1, 2, strings.Repeat("n", 1025)) },
+			func() error { return (&qless.Job{}).SetProgress(t.Context(), 1, 2, "") },
+		} {
+			requireCode(t, qless.ErrInvalid, set())
+		}
 	})
+	e.sets(job, 3, 2, "\xff")
+	require.Equal(t, "\uFFFD", e.Read(job.JID).Progress.Note)
+	e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
+	require.Equal(t, 1<<53, e.Read(job.JID).Progress.Total)
+	require.Equal(t, 1<<53, must(e.Jobs(t.Context(), job.JID))(t)[0].Progress.Done)
+	require.Nil(t, job.Progress)
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, e.Read(job.JID).Progress, job.Progress)
+	e.Put("q", qless.JID(job.JID))
+	require.Nil(t, e.Read(job.JID).Progress)
 }
 
 // follows waits for a job, and passes on its progress.
@@ -354,25 +343,23 @@ func (e *env) follows(jid string) (progress chan qless.Progress, ended chan endi
 	})
 }
 
-func TestAWaitReportsProgress(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		job := e.Pop("q")
-		e.sets(job, 1, 3, "first")
-		progress, ended := e.follows(jid)
-		require.Equal(t, "first", testkit.Soon(t, "progress", progress).Note)
-		testkit.Until(t, "it listens", func() bool {
-			return e.Redis.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Val()["ql:x:progress:"+jid] == 1
-		})
-		for done, note := range []string{"second", "third"} {
-			e.Clock.Advance(time.Second)
-			e.sets(job, 2+done, 3, note)
-			require.Equal(t, *e.Read(jid).Progress, testkit.Soon(t, "progress", progress))
-		}
-		require.NoError(t, job.Complete(t.Context()))
-		require.Equal(t, qless.StateComplete, e.soon(ended).value.State)
-		require.Empty(t, progress)
+func (waitOnEach) AWaitReportsProgress(t *testing.T, e *env) {
+	jid := e.Put("q")
+	job := e.Pop("q")
+	e.sets(job, 1, 3, "first")
+	progress, ended := e.follows(jid)
+	require.Equal(t, "first", testkit.Soon(t, "progress", progress).Note)
+	testkit.Until(t, "it listens", func() bool {
+		return e.Redis.PubSubNumSub(t.Context(), "ql:x:progress:"+jid).Val()["ql:x:progress:"+jid] == 1
 	})
+	for done, note := range []string{"second", "third"} {
+		e.Clock.Advance(time.Second)
+		e.sets(job, 2+done, 3, note)
+		require.Equal(t, *e.Read(jid).Progress, testkit.Soon(t, "progress", progress))
+	}
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, qless.StateComplete, e.soon(ended).value.State)
+	require.Empty(t, progress)
 }
 
 func TestProgressIsPublishedOnlyForWaiters(t *testing.T) {
@@ -508,15 +495,13 @@ func TestEndedCallWithdrawsAJobThatIsNotRunning(t *testing.T) {
 	}
 }
 
-func TestACallWithAnEndedContextPutsNothing(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-		defer cancel()
-		e.Unchanged(func() {
-			_, err := e.Queue("q").Call(ctx, "K", nil)
-			require.Contains(t, withdrawn(t, true, context.DeadlineExceeded, err).Message, "was not put")
-		})
+func (waitOnEach) ACallWithAnEndedContextPutsNothing(t *testing.T, e *env) {
+	defer e.Close()
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	e.Unchanged(func() {
+		_, err := e.Queue("q").Call(ctx, "K", nil)
+		require.Contains(t, withdrawn(t, true, context.DeadlineExceeded, err).Message, "was not put")
 	})
 }
 
@@ -547,51 +532,45 @@ func TestACallWhosePutIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestResultAsReturnsTheResultOfACall(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		call := func(end func(job *qless.Job) error) (int, error) {
-			t.Helper()
-			done := begin(func() (int, error) {
-				return qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil))
-			})
-			require.NoError(t, end(e.popSoon("q")))
-			got := testkit.Soon(t, "the end of the call", done)
-			return got.value, got.err
+func (waitOnEach) ResultAsReturnsTheResultOfACall(t *testing.T, e *env) {
+	defer e.Close()
+	call := func(end func(job *qless.Job) error) (int, error) {
+		t.Helper()
+		done := begin(func() (int, error) { return qless.ResultAs[int](e.Queue("q").Call(t.Context(), "K", nil)) })
+		require.NoError(t, end(e.popSoon("q")))
+		got := testkit.Soon(t, "the end of the call", done)
+		return got.value, got.err
+	}
+	with := func(result any) func(job *qless.Job) error {
+		return func(job *qless.Job) error {
+			require.NoError(t, job.SetResult(result))
+			return job.Complete(t.Context())
 		}
-		with := func(result any) func(job *qless.Job) error {
-			return func(job *qless.Job) error {
-				require.NoError(t, job.SetResult(result))
-				return job.Complete(t.Context())
-			}
-		}
-		require.Equal(t, 7, must(call(with(7)))(t))
-		requireCode(t, qless.ErrInvalid, errOf(call(with("seven"))))
-		_, err := call(func(job *qless.Job) error { return job.Complete(t.Context()) })
-		requireCode(t, qless.ErrInvalid, err)
-		_, err = call(func(job *qless.Job) error { return job.Fail(t.Context(), "g", "too hot") })
-		require.Contains(t, requireCode(t, qless.ErrFailed, err).Message, "the job has failed in g: too hot")
-	})
+	}
+	require.Equal(t, 7, must(call(with(7)))(t))
+	requireCode(t, qless.ErrInvalid, errOf(call(with("seven"))))
+	_, err := call(func(job *qless.Job) error { return job.Complete(t.Context()) })
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = call(func(job *qless.Job) error { return job.Fail(t.Context(), "g", "too hot") })
+	require.Contains(t, requireCode(t, qless.ErrFailed, err).Message, "the job has failed in g: too hot")
 }
 
-func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		defer e.Close()
-		ctx := t.Context()
-		jid, failed := e.Put("q"), e.Put("r")
-		requireCode(t, qless.ErrUnfinished, errOf(qless.ResultAs[int](e.Result(ctx, jid))))
-		require.NoError(t, e.popWith(7).Complete(ctx))
-		for _, result := range []func() (qless.Result, error){
-			func() (qless.Result, error) { return e.Result(ctx, jid) },
-			func() (qless.Result, error) { return e.Wait(ctx, jid) },
-		} {
-			require.Equal(t, 7, must(qless.ResultAs[int](result()))(t))
-		}
-		require.NoError(t, e.Pop("r").Fail(ctx, "g", "too hot"))
-		_, err := qless.ResultAs[int](e.Wait(ctx, failed))
-		require.Equal(t, failed, requireCode(t, qless.ErrFailed, err).JID)
-		requireCode(t, qless.ErrNotFound, errOf(qless.ResultAs[int](e.Wait(ctx, "unknown"))))
-	})
+func (waitOnEach) ResultAsOfJobsThatWerePutBefore(t *testing.T, e *env) {
+	defer e.Close()
+	ctx := t.Context()
+	jid, failed := e.Put("q"), e.Put("r")
+	requireCode(t, qless.ErrUnfinished, errOf(qless.ResultAs[int](e.Result(ctx, jid))))
+	require.NoError(t, e.popWith(7).Complete(ctx))
+	for _, result := range []func() (qless.Result, error){
+		func() (qless.Result, error) { return e.Result(ctx, jid) },
+		func() (qless.Result, error) { return e.Wait(ctx, jid) },
+	} {
+		require.Equal(t, 7, must(qless.ResultAs[int](result()))(t))
+	}
+	require.NoError(t, e.Pop("r").Fail(ctx, "g", "too hot"))
+	_, err := qless.ResultAs[int](e.Wait(ctx, failed))
+	require.Equal(t, failed, requireCode(t, qless.ErrFailed, err).JID)
+	requireCode(t, qless.ErrNotFound, errOf(qless.ResultAs[int](e.Wait(ctx, "unknown"))))
 }
 
 func TestCallsThatAreRefused(t *testing.T) {
@@ -613,23 +592,21 @@ func TestCallsThatAreRefused(t *testing.T) {
 }
 
 // A message about an earlier end of a job with the same jid does not end the call.
-func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("others", qless.JID("j"))
-		_, ended := e.calls(t.Context(), qless.JID("j"))
-		for range 3 {
-			require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:done:j", `{"state":"failed"}`).Err())
-		}
-		require.NoError(t, e.popWith(7).Complete(t.Context()))
-		got := e.soon(ended)
-		require.NoError(t, got.err)
-		require.Equal(t, "7", string(got.value.Data))
+func (waitOnEach) ACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T, e *env) {
+	e.Put("others", qless.JID("j"))
+	_, ended := e.calls(t.Context(), qless.JID("j"))
+	for range 3 {
+		require.NoError(t, e.Redis.Publish(t.Context(), "ql:x:done:j", `{"state":"failed"}`).Err())
+	}
+	require.NoError(t, e.popWith(7).Complete(t.Context()))
+	got := e.soon(ended)
+	require.NoError(t, got.err)
+	require.Equal(t, "7", string(got.value.Data))
 
-		e.Set("jobs-history", 0)
-		_, ended = e.calls(t.Context(), qless.JID("j"))
-		require.NoError(t, e.popWith(7).Complete(t.Context()))
-		require.ErrorContains(t, requireCode(t, qless.ErrNotFound, e.soon(ended).err), "complete")
-	})
+	e.Set("jobs-history", 0)
+	_, ended = e.calls(t.Context(), qless.JID("j"))
+	require.NoError(t, e.popWith(7).Complete(t.Context()))
+	require.ErrorContains(t, requireCode(t, qless.ErrNotFound, e.soon(ended).err), "complete")
 }
 
 func TestACallEndsWhenTheClientIsClosed(t *testing.T) {
