@@ -657,9 +657,7 @@ func (optionOnEach) HeadersOfTheContext(t *testing.T, e *env) {
 	require.Nil(t, put(qless.Headers(nil)))
 	require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
 
-	many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{
-		{Klass: "K"}, spec(qless.Headers{"a": "3"}),
-	}))(t)
+	many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}, spec(qless.Headers{"a": "3"})}))(t)
 	require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
 	require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
 

@@ -139,9 +139,7 @@ var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]stri
 		return []string{jid}, err
 	},
 	"put.many": func(ctx context.Context, client *qless.Client) ([]string, error) {
-		return client.Queue("q").PutMany(ctx, []qless.JobSpec{
-			{Klass: "K"}, spec(qless.Delay(time.Hour)),
-		})
+		return client.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}, spec(qless.Delay(time.Hour))})
 	},
 }
 
