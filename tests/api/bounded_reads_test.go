@@ -598,19 +598,6 @@ func (e *env) finishAll(queue, action string, jids []string, args ...any) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-func TestAMegabyteOfData(t *testing.T) {
-	e := newLargeEnv(t)
-	data := `{"text": "` + strings.Repeat("é\\n", 1<<18) + `"}`
-	require.Greater(t, len(data), 1<<20)
-	jid := must(e.Queue("q").Put(t.Context(), "K", raw(data)))(t)
-	job := e.Pop("q")
-	require.True(t, data == string(job.Data))
-	require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	require.NoError(t, errOf(job.Retry(t.Context(), 0, "g", data)))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	require.True(t, data == string(e.Read(jid).Data))
-}
-
 func TestManyTags(t *testing.T) {
 	e := newLargeEnv(t)
 	tags := make([]string, many)

@@ -25,39 +25,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
-
-func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
-	e := newEnv(t)
-	one := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "{one}:ql:"})
-	two := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "{two}:ql:"})
-	require.Equal(t, "{one}:ql:", one.Namespace())
-	require.Equal(t, "ql:", e.Namespace())
-
-	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags{"a"})
-	require.NoError(t, err)
-	require.NoError(t, one.Config().Set(t.Context(), "heartbeat", 5))
-	heard := must(events.Listen(t.Context(), two))(t)
-	require.NoError(t, must(one.Queue("q").Pop(t.Context(), 1))(t)[0].Fail(t.Context(), "g", "m"))
-
-	for key := range e.Dump() {
-		require.Regexp(t, `^\{one\}:ql:`, key)
-	}
-	for _, other := range []*qless.Client{two, e.Client} {
-		require.Empty(t, must(other.Queues(t.Context()))(t))
-		requireCode(t, qless.ErrNotFound, errOf(other.Job(t.Context(), "j")))
-		require.Empty(t, must(inspect.New(other).Workers(t.Context()))(t))
-		require.Empty(t, must(inspect.New(other).FailureGroups(t.Context()))(t))
-		require.Equal(t, "60", must(other.Config().Get(t.Context(), "heartbeat"))(t))
-	}
-	require.NoError(t, errOf(two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))))
-	require.Equal(t, "own", (<-heard).JID, "the first event is its own")
-}
 
 func TestAClusterNeedsAHashTag(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})

@@ -17,75 +17,6 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// The cost of a job to the server is the number of commands that scripts run, so they are all
-// counted here, both with the env's clock and with the server's, which takes one more.
-var costs = []struct {
-	what  string
-	exact int // the cost with the server's clock
-	limit int // an upper limit of the cost
-	set   func(t *testing.T, q *qless.Queue) *qless.Job
-	run   func(t *testing.T, q *qless.Queue, job *qless.Job)
-}{
-	{"a put of a new job", 7, 8, nil, putOne},
-	{"an empty pop", 4, 8, nil, popAll(1, 0)},
-	{"a pop of one job", 13, 18, putSome(1), popAll(1, 1)},
-	{"a pop of eleven jobs", 18 + 10*5, 18 + 10*7, putSome(11), popAll(11, 11)},
-	{"a heartbeat", 7, 7, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
-		require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	}},
-	{"a complete", 13, 16, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
-		require.NoError(t, job.Complete(t.Context()))
-	}},
-}
-
-func putOne(t *testing.T, q *qless.Queue, _ *qless.Job) {
-	require.NoError(t, errOf(q.Put(t.Context(), "K", nil)))
-}
-
-func putSome(count int) func(t *testing.T, q *qless.Queue) *qless.Job {
-	return func(t *testing.T, q *qless.Queue) *qless.Job {
-		for i := range count { // one random jid in sixteen would cost two more commands
-			_, err := q.Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(q.Name(), i, "j")))
-			require.NoError(t, err)
-		}
-		return nil
-	}
-}
-
-func popAll(count, want int) func(t *testing.T, q *qless.Queue, _ *qless.Job) {
-	return func(t *testing.T, q *qless.Queue, _ *qless.Job) {
-		require.Len(t, must(q.Pop(t.Context(), count))(t), want)
-	}
-}
-
-func popOne(t *testing.T, q *qless.Queue) *qless.Job {
-	putOne(t, q, nil)
-	return must(q.Pop(t.Context(), 1))(t)[0]
-}
-
-func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
-	for _, c := range costs {
-		t.Run(c.what, func(t *testing.T) {
-			require.LessOrEqual(t, c.exact, c.limit)
-			e := newEnv(t)
-			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.NewLiveClient(e.Redis, qless.ClientConfig{})} {
-				q := client.Queue(queue)
-				require.NoError(t, popOne(t, q).Complete(t.Context())) // the queue and the day are not new
-				var job *qless.Job
-				if c.set != nil {
-					job = c.set(t, q)
-				}
-				want := c.exact
-				if client == e.Client {
-					want--
-				}
-				commands := e.Server.Commands(t, func() { c.run(t, q, job) })
-				require.Len(t, commands, want, "%v", commands)
-			}
-		})
-	}
-}
-
 // cost returns the number of commands that the server runs during a function.
 func (e *env) cost(run func()) int {
 	e.T.Helper()
@@ -123,6 +54,7 @@ func TestCommandsThatAnOptionCosts(t *testing.T) {
 		}
 	}
 	plain := costOf("1j")
+	require.Equal(t, cost{put: 6, pop: 12, heartbeat: 6, complete: 12}, plain, "the server's clock takes one more")
 	usual := map[string]bool{ // a job with others does not take the usual steps
 		"At": true, "Headers": true, "IfAbsent": true, "IfFinished": true, "IfNotRunning": true, "MaxRunTime": true,
 	}

@@ -624,34 +624,6 @@ func (e *env) putFair(count int, option qless.FairOption, name string, more ...q
 	}
 }
 
-// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's jobs
-// must come in order, starting with the given number.
-func (e *env) tenants(count int, from map[string]int) string {
-	e.T.Helper()
-	var got strings.Builder
-	for range count {
-		jid := e.Pop("q").JID
-		require.Equal(e.T, fmt.Sprint(from[jid[:1]]), jid[1:], "the order of %s", jid[:1])
-		from[jid[:1]]++
-		got.WriteString(jid[:1])
-	}
-	return got.String()
-}
-
-func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
-	for name, c := range map[string]struct {
-		weight float64
-		share  int // the share of 40
-	}{"3": {3, 30}, "a third": {1.0 / 3, 10}, "much": {100, 39}, "little": {0.01, 1}} {
-		runEnv(t, name, func(t *testing.T, e *env) {
-			e.putFair(40, qless.Fair("b"), "b", qless.Priority(10000))
-			e.putFair(40, qless.Fair("a", qless.Weight(c.weight)), "a", qless.Priority(10000))
-			got := strings.Count(e.tenants(40, map[string]int{}), "a")
-			require.InDelta(t, c.share, got, 1)
-		})
-	}
-}
-
 // Jobs that are promoted one after another take turns with those of others, as all that return to
 // their queue in the model.
 func (limitOnEach) PromotedJobsTakeTheirTurn(t *testing.T, e *env) {
@@ -664,21 +636,6 @@ func (limitOnEach) PromotedJobsTakeTheirTurn(t *testing.T, e *env) {
 	for i := 0; i < len(got); i += 4 {
 		require.NotEqual(t, got[i], got[i+2], got)
 	}
-}
-
-// Of one tenant that keeps putting, and others that put once, only a few are remembered.
-func TestAQueueForgetsTenants(t *testing.T) {
-	e := newEnv(t)
-	e.putFair(3, qless.Fair("a"), "a")
-	for i := range 200 {
-		e.Put("q", qless.Fair(fmt.Sprint("once ", i)))
-		e.Put("q", qless.Fair("a"))
-		e.Pops("q", 2)
-	}
-	require.Less(t, e.Redis.ZCard(t.Context(), "ql:x:fair:0:q").Val(), int64(20))
-	e.Pops("q", 100)
-	e.Put("q", qless.Fair("last"))
-	require.Equal(t, []string{"last"}, e.Redis.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
 }
 
 // However the last job with a tenant leaves its queue, nothing is left of the turns. The model has

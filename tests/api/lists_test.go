@@ -492,25 +492,6 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 	}
 }
 
-func (listOnEach) FindFailedMissesNothingThatStays(t *testing.T, e *env) {
-	var all []string
-	for i := range 40 {
-		all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
-	}
-	n := 0
-	got := walk(t, e.inspect().Failed("g").AtMost(4), func(inspect.Found) {
-		e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
-		require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
-		require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")
-		n++
-	})
-	for _, jid := range all {
-		if _, err := e.Job(t.Context(), jid); err == nil {
-			require.Contains(t, got, jid)
-		}
-	}
-}
-
 // rowsOf returns the jids that a selection's iterator yields.
 func rowsOf(t testing.TB, s inspect.Selection) []string {
 	t.Helper()

@@ -219,16 +219,6 @@ func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsGone(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q")
-	e.Server.Kill()
-	client := e.connects(once)
-	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(t.Context(), 1)))
-	e.Server.Restart()
-	requireCode(t, qless.ErrNotFound, errOf(client.Job(t.Context(), jid)))
-}
-
 func TestACallEndsWithItsContext(t *testing.T) {
 	e := newEnv(t)
 	canceled, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -59,25 +58,6 @@ func TestStatsOfADay(t *testing.T) {
 	require.Equal(t, stats, e.stats("q", end))
 	require.Equal(t, qless.Stats{}, e.stats("q", end.Add(time.Second)))
 	require.Equal(t, qless.Stats{}, e.stats("q", start.Add(-time.Second)))
-}
-
-func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
-	e := newEnv(t)
-	waits := []time.Duration{7 * time.Second, 5 * time.Second, 2 * time.Second, time.Second}
-	for i, wait := range waits {
-		e.Put("q")
-		if i+1 < len(waits) {
-			e.Clock.Advance(wait - waits[i+1])
-		} else {
-			e.Clock.Advance(wait)
-		}
-	}
-	require.Len(t, e.Pops("q", 10), 4)
-	wait := e.stats("q", noon).Wait
-	require.Equal(t, 4, wait.Count)
-	require.InDelta(t, 3.75, wait.Mean.Seconds(), 1e-4)
-	require.InDelta(t, math.Sqrt((3.25*3.25+1.25*1.25+1.75*1.75+2.75*2.75)/3), wait.Std.Seconds(), 1e-4)
-	require.Len(t, wait.Histogram, 4)
 }
 
 func TestHistogramBuckets(t *testing.T) {

@@ -152,6 +152,11 @@ func (waitOnEach) AllWaitersAreNotified(t *testing.T, e *env) {
 			ended = append(ended, e.waits(t.Context(), fmt.Sprint("j", i)))
 		}
 	}
+	subscribers := func() int {
+		clients := e.Redis.ClientList(t.Context()).Val()
+		return strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")
+	}
+	require.True(t, e.Server == nil || subscribers() == 1, "they share a connection")
 	for range jobs {
 		require.NoError(t, e.popWith("done").Complete(t.Context()))
 	}
@@ -159,6 +164,10 @@ func (waitOnEach) AllWaitersAreNotified(t *testing.T, e *env) {
 		got := e.soon(one)
 		require.NoError(t, got.err)
 		require.Equal(t, `"done"`, string(got.value.Data))
+	}
+	require.NoError(t, e.Close())
+	if e.Server != nil {
+		testkit.Until(t, "none is subscribed", func() bool { return subscribers() == 0 })
 	}
 }
 
@@ -211,21 +220,6 @@ func TestWaitsOutliveTheirServer(t *testing.T) {
 		return
 	}
 	require.Equal(t, "7", string(got.value.Data))
-}
-
-func TestWaitsOfAClientShareAConnection(t *testing.T) {
-	e := newEnv(t)
-	for i := range 50 {
-		e.Put("q", qless.JID(fmt.Sprint("j", i)))
-		e.waits(t.Context(), fmt.Sprint("j", i))
-	}
-	subscribers := func() int {
-		clients := e.Redis.ClientList(t.Context()).Val()
-		return strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")
-	}
-	require.Equal(t, 1, subscribers())
-	require.NoError(t, e.Close())
-	testkit.Until(t, "none is subscribed", func() bool { return subscribers() == 0 })
 }
 
 // result returns the result of a job that has ended.
