@@ -529,20 +529,10 @@ func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 				before = e.Dump()
 			}
 		}
-		e.drain("q")
-	}
-}
-
-// drain pops a queue until it is empty, which shows that nothing blocks it.
-func (e *env) drain(queue string) {
-	e.T.Helper()
-	for {
-		jobs := e.Pops(queue, 10)
-		if len(jobs) == 0 {
-			return
-		}
-		for _, job := range jobs {
-			require.NoError(e.T, job.Complete(e.T.Context()))
+		for jobs := e.Pops("q", 10); len(jobs) > 0; jobs = e.Pops("q", 10) { // nothing blocks it
+			for _, job := range jobs {
+				require.NoError(t, job.Complete(t.Context()))
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -178,29 +179,20 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 			tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{Limit: -1}))(t)
 			require.Subset(t, tracked.Items, []string{"kept00", "kept29"})
 			require.Less(t, tracked.Total, 30+60)
+
+			r := must(e.inspect().JIDs(append(tracked.Items, "never tracked")...).Untrack(t.Context()))(t)
+			require.Equal(t, tracked.Total, r.Changed, "those that are gone, too")
+			require.Equal(t, left{"never tracked": qless.ErrNotFound}, codes(r))
+			require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
 		})
 	}
 }
 
-func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b", "c"} {
-		require.NoError(t, e.Read(e.Put("q", qless.JID(jid))).Track(t.Context()))
-	}
-	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
-	r := must(e.inspect().JIDs("a", "b", "c", "d").Untrack(t.Context()))(t)
-	require.Equal(t, 3, r.Changed)
-	require.Equal(t, qless.ErrNotFound, r.Reasons["d"].Code)
-	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
-}
-
 func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 	e := newEnv(t)
-	pipe := e.Redis.Pipeline()
-	for i := range 12_000 {
-		pipe.ZAdd(t.Context(), "ql:tracked", zmember(float64(i), fmt.Sprintf("j%05d", i)))
-	}
-	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	e.pipe(12_000, func(p redis.Pipeliner, i int) {
+		p.ZAdd(t.Context(), "ql:tracked", zmember(float64(i), fmt.Sprintf("j%05d", i)))
+	})
 	for _, c := range []struct {
 		part          inspect.Range
 		scripts, want int
@@ -673,13 +665,11 @@ func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 func TestManyWorkersAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	var want []string
-	pipe := e.Redis.Pipeline()
-	for i := range 1200 {
+	e.pipe(1200, func(p redis.Pipeliner, i int) {
 		name := fmt.Sprintf("w%04d", i)
 		want = append(want, name)
-		pipe.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()-1200+int64(i)), name))
-	}
-	require.NoError(t, errOf(pipe.Exec(t.Context())))
+		p.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()-1200+int64(i)), name))
+	})
 	slices.Reverse(want)
 	names := func(client *qless.Client) (all []string) {
 		for _, w := range must(inspect.New(client).Workers(t.Context()))(t) {

@@ -183,15 +183,6 @@ func TestCommandsThatWaitingCosts(t *testing.T) {
 	require.Equal(t, e.failCost(jobs[4])+2, e.failCost(jobs[5]))
 }
 
-func TestAProgressCostsACommandToRead(t *testing.T) {
-	e := newEnv(t)
-	job := e.start("q", qless.JID("j"))
-	read := func() int { return e.cost(func() { e.Read("j") }) }
-	before := read()
-	e.sets(job, 1, 2, "")
-	require.Equal(t, before+1, read())
-}
-
 func TestAJobThatIsForgottenCostsAWorkerOneCommand(t *testing.T) {
 	e := newEnv(t)
 	finish := func(prefix string, options ...qless.PutOption) int {

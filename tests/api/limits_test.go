@@ -38,16 +38,6 @@ func (e *env) putLimited(queue string, jids string, limits ...string) {
 	}
 }
 
-// park puts a job into a queue. The job is parked because another job has the only slot of the
-// limit api.
-func (e *env) park(queue, jid string) {
-	e.T.Helper()
-	e.slots("api", 1)
-	e.putLimited(queue, "holder "+jid, "api")
-	require.Len(e.T, e.Pops(queue, 2), 1)
-	require.Equal(e.T, "api", e.Read(jid).Parked)
-}
-
 // info reads a limit.
 func (e *env) info(name string) inspect.LimitInfo {
 	e.T.Helper()

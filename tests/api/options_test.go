@@ -311,14 +311,6 @@ var optionsOfJobs = map[string][]qless.PutOption{
 	"a heavy tenant":  {qless.Fair("bob", qless.Weight(2.5)), qless.Priority(3)},
 }
 
-// putNeeded puts the jobs that other jobs of a test wait for.
-func (e *env) putNeeded() {
-	e.Put("q", qless.JID("waiting"))
-	e.Put("done", qless.JID("complete"))
-	require.NoError(e.T, e.Pop("done").Complete(e.T.Context()))
-	require.NoError(e.T, e.start("done", qless.JID("failed")).Fail(e.T.Context(), "g", "m"))
-}
-
 // putAgain cancels a job, and puts it again from its JSON.
 func (e *env) putAgain(job *qless.Job) {
 	e.T.Helper()
@@ -336,7 +328,10 @@ type optionOnEach struct{}
 func TestOptionsOnEachServer(t *testing.T) { runEach(t, optionOnEach{}) }
 
 func (optionOnEach) ACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T, e *env) {
-	e.putNeeded()
+	e.Put("q", qless.JID("waiting"))
+	e.Put("done", qless.JID("complete"))
+	require.NoError(t, e.Pop("done").Complete(t.Context()))
+	require.NoError(t, e.start("done", qless.JID("failed")).Fail(t.Context(), "g", "m"))
 	for name, options := range optionsOfJobs {
 		t.Run(name, func(t *testing.T) {
 			options := append([]qless.PutOption{qless.JID(name)}, options...)
@@ -549,13 +544,6 @@ func requireStored(t *testing.T, want, got string) {
 	if want != got {
 		require.JSONEq(t, values[0], values[1])
 	}
-}
-
-// letters returns the letters that begin a job's stored options.
-func (e *env) letters(jid string) string {
-	e.T.Helper()
-	letters, _, _ := strings.Cut(e.stored(jid), "|")
-	return letters
 }
 
 // member is the member of a reply for a job with one header.

@@ -215,24 +215,16 @@ func TestAReceiveNoticesPutsOfOtherClients(t *testing.T) {
 	testkit.Until(t, "it listens for other clients", func() bool {
 		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
 	})
-	e.stockPut("q", "j")
+	e.Put("elsewhere", qless.JID("j"))
+	require.NoError(t, e.Redis.Del(t.Context(), "ql:q:elsewhere-work").Err())
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "queue", "q").Err())
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "j")).Err())
+	require.NoError(t, e.Redis.Publish(t.Context(), "ql:log", `{"jid":"j","event":"put","queue":"q"}`).Err())
 	require.Equal(t, []string{"j"}, jids(testkit.Soon(t, "a job", got).value))
 	require.NoError(t, e.Close())
 	testkit.Until(t, "the server notices that", func() bool {
 		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0
 	})
-}
-
-// stockPut puts a job like another client's script, which wakes no worker.
-func (e *env) stockPut(queue, jid string) {
-	e.T.Helper()
-	e.Put("elsewhere", qless.JID(jid))
-	ctx := e.T.Context()
-	require.NoError(e.T, e.Redis.Del(ctx, "ql:q:elsewhere-work").Err())
-	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
-	require.NoError(e.T, e.Redis.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid)).Err())
-	told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
-	require.NoError(e.T, e.Redis.Publish(ctx, "ql:log", told).Err())
 }
 
 // received returns the "take" calls that an observer has seen, without their times.

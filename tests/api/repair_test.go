@@ -187,7 +187,9 @@ func (repairOnEach) PromoteLetsScheduledJobsBePoppedNow(t *testing.T, e *env) {
 }
 
 func (repairOnEach) PromoteOfAParkedJobMakesItDue(t *testing.T, e *env) {
-	e.park("q", "j")
+	e.slots("api", 1)
+	e.putLimited("q", "holder j", "api")
+	require.Equal(t, "holder", e.popped("q", 2))
 	r, err := e.inspect().JIDs("j").Promote(t.Context())
 	does(t, r, err, 1, left{})
 	page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)

@@ -128,21 +128,20 @@ func (e *env) latency() inspect.Latency {
 // A waiting is the age of the oldest job of a priority, in minutes.
 type waiting struct{ priority, minutes int }
 
-// latencies are steps in the queue q, and the latency after them.
-func latencies(e *env) map[string]struct {
+// A latencyOf has steps in the queue q, and the latency after them.
+type latencyOf struct {
 	do   func()
 	want []waiting
-} {
+}
+
+func latencies(e *env) map[string]latencyOf {
 	pass := func() { e.Clock.Advance(time.Minute) }
 	put := func(priority int, options ...qless.PutOption) {
 		e.Put("q", append(options, qless.Priority(priority))...)
 	}
 	fair := func() { e.Put("q", qless.Fair("a")) }
 	release := func(job *qless.Job) { require.NoError(e.T, job.Release(e.T.Context(), 0)) }
-	return map[string]struct {
-		do   func()
-		want []waiting
-	}{
+	return map[string]latencyOf{
 		"an empty queue": {func() {}, nil},
 		"one":            {func() { put(0); pass() }, []waiting{{0, 1}}},
 		"several": {func() {

@@ -28,7 +28,8 @@ func (e *env) waits(ctx context.Context, jid string) chan ending {
 	e.T.Cleanup(func() { _ = e.Close() })
 	ended := begin(func() (qless.Result, error) { return e.Wait(ctx, jid) })
 	testkit.Until(e.T, "the server knows", func() bool {
-		return strings.Contains(e.letters(jid), "w") || len(ended) > 0
+		letters, _, _ := strings.Cut(e.stored(jid), "|")
+		return strings.Contains(letters, "w") || len(ended) > 0
 	})
 	return ended
 }
@@ -125,20 +126,16 @@ type waitOnEach struct{}
 
 func TestWaitsOnEachServer(t *testing.T) { runEach(t, waitOnEach{}) }
 
-func (waitOnEach) AWaitEndsWithItsContext(t *testing.T, e *env) {
+func (waitOnEach) AWaitEndsWithItsContextOrItsClient(t *testing.T, e *env) {
+	jid := e.Put("q")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := e.waits(ctx, e.Put("q"))
+	one, two := e.waits(ctx, jid), e.waits(t.Context(), jid)
 	cancel()
-	got := e.soon(ended)
+	got := e.soon(one)
 	requireCode(t, qless.ErrUnavailable, got.err)
 	require.ErrorIs(t, got.err, context.Canceled)
-}
-
-func (waitOnEach) AWaitEndsWhenTheClientIsClosed(t *testing.T, e *env) {
-	jid := e.Put("q")
-	ended := e.waits(t.Context(), jid)
 	require.NoError(t, e.Close())
-	requireCode(t, qless.ErrUnavailable, e.soon(ended).err)
+	requireCode(t, qless.ErrUnavailable, e.soon(two).err)
 	requireCode(t, qless.ErrUnavailable, errOf(e.Wait(t.Context(), jid)))
 	require.NoError(t, e.Close())
 }
@@ -356,11 +353,14 @@ func (waitOnEach) AWaitReportsProgress(t *testing.T, e *env) {
 	require.Empty(t, progress)
 }
 
-func TestProgressIsPublishedOnlyForWaiters(t *testing.T) {
+func TestWhatProgressCosts(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.JID("j"))
 	job := e.Pop("q")
+	read := func() int { return e.cost(func() { e.Read(jid) }) }
+	before := read()
 	e.sets(job, 1, 2, "")
+	require.Equal(t, before+1, read())
 	commands := func() int { return e.cost(func() { e.sets(job, 1, 2, "") }) }
 	require.Equal(t, 2, commands())
 	e.run("await", jid)
