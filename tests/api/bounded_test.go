@@ -205,6 +205,12 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset+c.want-1), tracked.Items[c.want-1])
 		})
 		require.Len(t, scripts, c.scripts)
+		for _, shown := range []int{0, 10} {
+			rows := must(e.inspect().Tracked().WithData(shown).List(t.Context(), c.part))(t)
+			require.Equal(t, 12_000, rows.Total)
+			require.Len(t, rows.Items, c.want)
+			require.True(t, slices.IsSorted(jidsOf(rows.Items)))
+		}
 	}
 }
 

@@ -156,24 +156,10 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 		require.Equal(t, encodedData(name), e.storedData(jid))
 		require.JSONEq(t, plainData, string(must(recent.Job(t.Context(), jid))(t).Data), name)
 	}
-}
-
-func TestOldCodecsDecodeWithoutACodec(t *testing.T) {
-	e := newEnv(t)
-	left := &reversed{name: "rev", key: "k1"}
-	encoded := must(e.NewClient(e.Redis, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
-	c := e.NewClient(e.Redis, qless.ClientConfig{OldCodecs: []qless.Codec{left}})
-	require.JSONEq(t, plainData, string(must(c.Job(t.Context(), encoded))(t).Data))
-	plain := must(c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
-	require.JSONEq(t, plainData, e.storedData(plain))
-}
-
-func TestACodecMayLeaveDataAsItIs(t *testing.T) {
-	e := newEnv(t)
-	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev"}})
-	jid := must(c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData)))(t)
-	require.JSONEq(t, plainData, e.storedData(jid))
-	require.JSONEq(t, plainData, string(e.popFrom(c).Data))
+	jid := put(recent)
+	old := e.NewClient(e.Redis, qless.ClientConfig{OldCodecs: []qless.Codec{&reversed{name: "b", key: "k2"}}})
+	require.JSONEq(t, plainData, string(must(old.Job(t.Context(), jid))(t).Data))
+	require.JSONEq(t, plainData, e.storedData(put(old)))
 }
 
 func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {

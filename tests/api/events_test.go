@@ -156,28 +156,18 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 }
 
 func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
-	e, proxy, client := proxied(t)
-	heard := listen(t, client)
-	for range 3 {
+	var log bytes.Buffer
+	e, proxy, _ := proxied(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := must(events.Listen(ctx, e.through(proxy, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})))(t)
+	for _, breaks := range []func(){proxy.CutAll, proxy.CutAll, e.Server.Restart} {
 		e.Put("q", qless.JID("before"))
 		require.Equal(t, "before", next(t, heard).JID)
-		proxy.CutAll()
+		breaks()
 		require.Equal(t, events.Event{Kind: events.Gap}, next(t, heard))
 	}
 	e.Put("q", qless.JID("after"))
 	require.Equal(t, "after", next(t, heard).JID)
-}
-
-func TestASubscriptionOutlivesItsServer(t *testing.T) {
-	e := newEnv(t)
-	var log bytes.Buffer
-	client := e.NewClient(e.Redis, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	ctx, cancel := context.WithCancel(t.Context())
-	heard := must(events.Listen(ctx, client))(t)
-	e.Server.Restart()
-	require.Equal(t, events.Gap, next(t, heard).Kind)
-	e.Put("q", qless.JID("a"))
-	require.Equal(t, "a", next(t, heard).JID)
 	cancel()
 	requireEnd(t, heard)
 	require.Contains(t, log.String(), "the subscription to events broke")

@@ -269,17 +269,6 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestServerClockIsUsedByDefault(t *testing.T) {
-	e := newEnv(t)
-	client := must(qless.New(e.Redis, nil))(t)
-	before := time.Now().Truncate(time.Second)
-	jid := must(client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour)))(t)
-	put := e.Read(jid).History[0].When
-	require.False(t, put.Before(before))
-	require.False(t, put.After(time.Now()))
-	require.Empty(t, must(client.Queue("q").Pop(t.Context(), 1))(t))
-}
-
 func TestHistoryIsCappedAt100ByDefault(t *testing.T) {
 	e := newEnv(t)
 	job := e.Read(e.Put("q"))

@@ -274,23 +274,6 @@ func (listOnEach) AJobWithoutARecordIsListed(t *testing.T, e *env) {
 	require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
 }
 
-func TestALongListIsReadInSteps(t *testing.T) {
-	e := newEnv(t)
-	members := make([]redis.Z, 1201)
-	for i := range members {
-		members[i] = zmember(float64(i), fmt.Sprintf("%04d", i))
-	}
-	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
-	for _, shown := range []int{0, 10} {
-		page := must(e.inspect().Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1}))(t)
-		require.Equal(t, 1201, page.Total)
-		require.Len(t, page.Items, 1201)
-		require.True(t, slices.IsSorted(jidsOf(page.Items)))
-	}
-	require.Contains(t, requireCode(t, qless.ErrInvalid,
-		errOf(e.Run(t.Context(), "list", "", "waiting", "q", 0, 501, 0))).Message, "500")
-}
-
 func TestDataThatIsEncodedIsShownDecoded(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", "secret", qless.JID("j"))))

@@ -760,20 +760,14 @@ func TestAThousandQueuesHaveHistories(t *testing.T) {
 	require.Len(t, scripts, 3)
 }
 
-// An idle queue without workers costs nothing but a look, and has no history.
-func TestQueuesWithoutJobsHaveNoHistory(t *testing.T) {
-	e := newEnv(t)
+// An idle queue without workers costs nothing but a look.
+func (statsOnEach) AnIdleOrForgottenQueueHasNoHistory(t *testing.T, e *env) {
 	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", redis.Z{Score: 1, Member: "idle"}).Err())
-	e.record()
-	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
-	require.Equal(t, "-, 0 0s 0 0 0", figures(e.last("idle", time.Minute)))
-}
-
-func (statsOnEach) AForgottenQueueHasNoHistory(t *testing.T, e *env) {
 	e.fails("q", "g", "a")
 	e.Put("q")
 	e.record()
-	require.NotEmpty(t, e.Redis.Keys(t.Context(), "ql:x:history:q").Val())
+	require.Equal(t, []string{"ql:x:history:q"}, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
+	require.Equal(t, "-, 0 0s 0 0 0", figures(e.last("idle", time.Minute)))
 	e.run("queue.forget", "q")
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
 }
