@@ -173,7 +173,7 @@ func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
 	require.Contains(t, log.String(), "the subscription to events broke")
 }
 
-func TestTheContextEndsASubscription(t *testing.T) {
+func TestTheContextOrTheServerEndsASubscription(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := must(events.Listen(ctx, e.Client))(t)
@@ -185,10 +185,6 @@ func TestTheContextEndsASubscription(t *testing.T) {
 	_, err := events.Listen(ctx, e.Client)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-func TestSubscriptionsThatCanNotBegin(t *testing.T) {
-	e := newEnv(t)
 	client := e.connects(once)
 	e.Server.Kill()
 	requireCode(t, qless.ErrUnavailable, errOf(events.Listen(t.Context(), client)))

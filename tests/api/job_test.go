@@ -269,17 +269,6 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestHistoryIsCappedAt100ByDefault(t *testing.T) {
-	e := newEnv(t)
-	job := e.Read(e.Put("q"))
-	for range 150 {
-		require.NoError(t, job.Log(t.Context(), "again", nil))
-	}
-	require.NoError(t, job.Refresh(t.Context()))
-	require.Len(t, job.History, 100)
-	require.Equal(t, "put", job.History[0].What)
-}
-
 // places are the states from which a job can be ended.
 var places = []qless.State{
 	qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning, lost,
@@ -469,6 +458,13 @@ func TestLogAddsToTheHistory(t *testing.T) {
 	require.NotEmpty(t, history[2].Details["n"])
 	require.Equal(t, [3]string{"x", "y", "z"}, [3]string{history[3].Queue, history[3].Worker, history[3].Group})
 	require.Equal(t, "list", history[4].What)
+
+	for range 150 {
+		require.NoError(t, job.Log(t.Context(), "again", nil))
+	}
+	history = e.Read(jid).History
+	require.Len(t, history, 100, "by default")
+	require.Equal(t, "put", history[0].What)
 }
 
 func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {

@@ -274,21 +274,17 @@ func (listOnEach) AJobWithoutARecordIsListed(t *testing.T, e *env) {
 	require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
 }
 
-func TestDataThatIsEncodedIsShownDecoded(t *testing.T) {
+func TestDataIsShownDecodedUnlessItIsVeryLarge(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
-	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", "secret", qless.JID("j"))))
-	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{}))(t)
-	require.Equal(t, `"sec`, page.Items[0].Data)
-}
-
-func TestVeryLargeDataIsNotShown(t *testing.T) {
-	e := newEnv(t)
-	for jid, size := range map[string]int{"large": 256<<10 + 1, "small": 256 << 10} {
-		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))))
+	large, small := strings.Repeat("x", 256<<10-1), strings.Repeat("x", 256<<10-2)
+	for jid, job := range map[string]qless.JobSpec{
+		"coded": {Klass: "K", Data: "secret"}, "large": {Klass: "Plain", Data: large}, "small": {Klass: "Plain", Data: small},
+	} {
+		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), job.Klass, job.Data, qless.JID(jid))))
 	}
-	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(3).List(t.Context(), inspect.Range{}))(t)
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{}))(t)
 	for _, item := range page.Items {
-		require.Equal(t, map[string]string{"large": "", "small": `"xx`}[item.JID], item.Data)
+		require.Equal(t, map[string]string{"coded": `"sec`, "large": "", "small": `"xxx`}[item.JID], item.Data, item.JID)
 	}
 }
 

@@ -80,7 +80,6 @@ func TestTheLocksOfAReceive(t *testing.T) {
 	}{
 		"of the queue":                    {0, nil, time.Minute},
 		"of the job":                      {0, []qless.PutOption{qless.LockTime(time.Hour)}, time.Hour},
-		"of the call":                     {5 * time.Second, nil, 5 * time.Second},
 		"of the call, whatever a job has": {5 * time.Second, []qless.PutOption{qless.LockTime(time.Hour)}, 5 * time.Second},
 		"none":                            {-1, nil, 0},
 		"short":                           {time.Millisecond, nil, time.Millisecond},

@@ -344,18 +344,13 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	c := e.connectsWith(oneReplica, once)
-	e.Server.Kill()
-	requireCode(t, qless.ErrUnavailable, errOf(c.Queue("q").Put(t.Context(), "K", nil)))
-}
-
-func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
-	e := newEnv(t)
-	config := qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second}
-	c := e.connectsWith(config, func(o *redis.Options) { o.Username, o.Password = "app", "wrong" })
+	c := e.connectsWith(oneReplica, func(o *redis.Options) { o.Username, o.Password = "app", "wrong" })
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotErrorIs(t, err, qless.ErrNotReplicated)
+	c = e.connectsWith(oneReplica, once)
+	e.Server.Kill()
+	requireCode(t, qless.ErrUnavailable, errOf(c.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 // The client waits longer for a slow replica than for other replies.
