@@ -605,15 +605,19 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 	}, got.Klasses[0])
 }
 
-func (lifeOnEach) ForgettingAFailureGroup(t *testing.T, e *env) {
-	e.fails("q", "g", "a", "b", "c")
-	e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
-	done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
+func (lifeOnEach) WhatIsForgottenLeavesNothing(t *testing.T, e *env) {
+	ctx, options := t.Context(), []qless.PutOption{qless.Tags{"red"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute)}
+	e.fail("q", "g", append(options, qless.JID("first"))...)
+	e.fails("q", "g", "needed", "c")
+	e.Put("q", qless.JID("child"), qless.DependsOn{"needed"}, qless.Delay(time.Hour))
+	require.NoError(t, e.start("q", append(options, qless.JID("done"))...).Complete(ctx))
+	require.NoError(t, errOf(e.inspect().JIDs("first", "done").Track(ctx)))
+	done := must(e.inspect().Failed("g").Forget(ctx))(t)
 	require.Equal(t, 2, done.Changed)
-	require.Equal(t, 1, done.Unchanged)
-	requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
-	done = must(e.inspect().Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context()))(t)
-	require.Zero(t, done)
+	require.Equal(t, left{"needed": qless.ErrHasDependents}, codes(done))
+	require.NoError(t, repairs.Forget(ctx, e.Client, "done"))
+	e.gone("first")
+	e.gone("done")
 }
 
 func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
