@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,11 @@ func (dependencyOnEach) DependenciesThatMustExist(t *testing.T, e *env) {
 	_, err2 = q.PutMany(t.Context(), specs[:2])
 	require.NoError(t, err2)
 	require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
+
+	for _, delay := range []time.Duration{time.Hour, 0} { // the later put says that there is none
+		e.Put("q", qless.JID("second"), qless.DependsOn{"first"}, qless.Delay(delay))
+	}
+	require.Zero(t, e.Read("second").Due)
 }
 
 // The model has the circles that other calls would close.

@@ -616,8 +616,12 @@ func (lifeOnEach) WhatIsForgottenLeavesNothing(t *testing.T, e *env) {
 	require.Equal(t, 2, done.Changed)
 	require.Equal(t, left{"needed": qless.ErrHasDependents}, codes(done))
 	require.NoError(t, repairs.Forget(ctx, e.Client, "done"))
-	e.gone("first")
-	e.gone("done")
+	e.start("q", qless.JID("kept"))
+	e.start("q", append(options, qless.JID("brief"), qless.KeepFor(0))...)
+	e.run("finish", "w1", "complete", "kept", "q", "", 0, "complete", "brief", "q", "", 0)
+	for _, jid := range []string{"first", "done", "brief"} {
+		e.gone(jid)
+	}
 }
 
 func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
@@ -710,11 +714,4 @@ func (lifeOnEach) ASweepIsBounded(t *testing.T, e *env) {
 	}
 	require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
 	require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
-}
-
-func TestAnInvalidSweep(t *testing.T) {
-	client := offline(t)
-	for _, queues := range [][]string{{""}, {"\xff"}, {"q", "*"}, make([]string, 1001)} {
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(client).Sweep(t.Context(), queues...)))
-	}
 }

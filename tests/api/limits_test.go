@@ -643,7 +643,11 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 		"rescheduled":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Minute) },
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("z"), qless.Fair("b"))
+			e.Put("q", qless.JID("y"), qless.Fair("a"))
 			e.Put("q", qless.JID("j"), qless.Fair("a"))
+			require.Equal(t, "z y", e.popped("q", 2))
+			require.NoError(t, e.Cancel(t.Context(), e.Put("q", qless.Fair("c"))))
 			require.Positive(t, e.Redis.TTL(t.Context(), "ql:x:fair:0:q").Val())
 			require.NoError(t, leave(e))
 			require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())

@@ -308,7 +308,8 @@ func TestListsThatThereAreNot(t *testing.T) {
 		errOf(in.Completed().Find(ctx, "nonsense")), errOf(in.Completed().Find(ctx, "x y")),
 		errOf(in.Failed("g").Find(ctx, "-1 y")), errOf(in.Completed().Find(ctx, "nan y")),
 		errOf(in.JIDs("j").Find(ctx, "1")), errOf(in.JIDs("j").Find(ctx, "-1")),
-		errOf(inspect.Selection{}.Count(ctx)), errOf(inspect.Selection{}.Cancel(ctx)),
+		errOf(in.Sweep(ctx, "")), errOf(in.Sweep(ctx, "\xff")), errOf(in.Sweep(ctx, "q", "*")),
+		errOf(in.Sweep(ctx, make([]string, 1001)...)), errOf(inspect.Selection{}.Count(ctx)), errOf(inspect.Selection{}.Cancel(ctx)),
 	} {
 		requireCode(t, qless.ErrInvalid, err)
 	}

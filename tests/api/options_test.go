@@ -219,9 +219,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		put[i].History = nil
 		// The clock has advanced a little.
 		kept := &put[i].Options
-		for _, at := range []*time.Time{
-			&put[i].Due, &put[i].Until, &kept.StartBy, &kept.TTL,
-		} {
+		for _, at := range []*time.Time{&put[i].Due, &put[i].Until, &kept.StartBy, &kept.TTL} {
 			*at = at.Round(time.Millisecond)
 		}
 	}

@@ -198,6 +198,8 @@ func (repairOnEach) PromoteOfAParkedJobMakesItDue(t *testing.T, e *env) {
 	require.Equal(t, "api", page.Items[0].Parked)
 	require.Empty(t, e.Pops("q", 1))
 	require.Equal(t, "api", e.Read("j").Parked, "it is parked again")
+	require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
+	require.Empty(t, e.Read("j").Parked, "it waits for its time only")
 }
 
 func (repairOnEach) RescheduleChangesOnlyWhenAJobIsDue(t *testing.T, e *env) {

@@ -659,9 +659,7 @@ func TestAHistoryOfAPeriod(t *testing.T) {
 	require.Zero(t, known(before))
 	ages := e.history(inspect.HistoryQuery{From: time.Unix(1, 0)})[0]
 	require.Equal(t, 719, len(ages.Points))
-	for _, wrong := range []inspect.HistoryQuery{
-		{From: noon, To: noon.Add(-1)}, {Queues: []string{""}},
-	} {
+	for _, wrong := range []inspect.HistoryQuery{{From: noon, To: noon.Add(-1)}, {Queues: []string{""}}} {
 		require.ErrorIs(t, errOf(e.inspect().History(t.Context(), wrong)), qless.ErrInvalid)
 	}
 }
