@@ -610,16 +610,16 @@ func (lifeOnEach) WhatIsForgottenLeavesNothing(t *testing.T, e *env) {
 	e.fail("q", "g", append(options, qless.JID("first"))...)
 	e.fails("q", "g", "needed", "c")
 	e.Put("q", qless.JID("child"), qless.DependsOn{"needed"}, qless.Delay(time.Hour))
-	require.NoError(t, e.start("q", append(options, qless.JID("done"))...).Complete(ctx))
-	require.NoError(t, errOf(e.inspect().JIDs("first", "done").Track(ctx)))
+	require.NoError(t, e.start("q", append(options, qless.JID("whole"))...).Complete(ctx))
+	require.NoError(t, errOf(e.inspect().JIDs("first", "whole").Track(ctx)))
 	done := must(e.inspect().Failed("g").Forget(ctx))(t)
 	require.Equal(t, 2, done.Changed)
 	require.Equal(t, left{"needed": qless.ErrHasDependents}, codes(done))
-	require.NoError(t, repairs.Forget(ctx, e.Client, "done"))
+	require.NoError(t, repairs.Forget(ctx, e.Client, "whole"))
 	e.start("q", qless.JID("kept"))
 	e.start("q", append(options, qless.JID("brief"), qless.KeepFor(0))...)
 	e.run("finish", "w1", "complete", "kept", "q", "", 0, "complete", "brief", "q", "", 0)
-	for _, jid := range []string{"first", "done", "brief"} {
+	for _, jid := range []string{"first", "whole", "brief"} {
 		e.gone(jid)
 	}
 }
