@@ -405,26 +405,6 @@ func (lifeOnEach) ALockThatLastsNoTimeAtAll(t *testing.T, e *env) {
 	require.False(t, e.Redis.HExists(t.Context(), "ql:j:ended", "grace").Val())
 }
 
-// The model has the lock times of jobs.
-func (lifeOnEach) TheLockTimeOfAReceiveHasNoGracePeriod(t *testing.T, e *env) {
-	defer e.Close()
-	e.Put("q", qless.JID("j"), qless.Retries(3))
-	job := e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
-	lost := heard(t, e.Redis, "ql:w:w1")
-	e.Clock.Advance(1900 * time.Millisecond)
-	require.Empty(t, e.Pops("q", 1))
-	e.Clock.Advance(200 * time.Millisecond)
-	jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
-	require.Equal(t, []string{"j"}, jids(jobs))
-	require.Equal(t, 2, jobs[0].Remaining)
-	require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
-	require.Contains(t, lost(), "lock_lost")
-	require.Equal(t, 1, e.stats("q", e.Clock.Now()).Retries)
-	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
-	require.NoError(t, jobs[0].Complete(t.Context()))
-	require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
-}
-
 func (lifeOnEach) ADamagedLockTimeIsThatOfTheQueue(t *testing.T, e *env) {
 	for i, value := range []string{`0`, `-1`, `"x"`, `[]`, `null`, `1e999`, `{`} {
 		jid := fmt.Sprint("j", i)
@@ -714,4 +694,21 @@ func (lifeOnEach) ASweepIsBounded(t *testing.T, e *env) {
 	}
 	require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
 	require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
+}
+
+func TestAQueueWithJobsIsNotForgotten(t *testing.T) {
+	e := newEnv(t)
+	e.Put("waiting")
+	e.start("running")
+	e.Put("scheduled", qless.Delay(time.Hour))
+	e.Put("depends", qless.DependsOn{e.Put("waiting")})
+	require.NoError(t, errOf(e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))))
+	for _, queue := range []string{"waiting", "running", "scheduled", "depends", "recurring"} {
+		e.Unchanged(func() {
+			err := requireCode(t, qless.ErrInvalid, e.ForgetQueue(t.Context(), queue))
+			require.Contains(t, err.Message, "Queue "+queue+" has ")
+		})
+		require.NoError(t, e.dropIn("queue.forget|"+queue), "other clients forget it, and keep its jobs")
+	}
+	require.Empty(t, must(e.Queues(t.Context()))(t))
 }

@@ -680,6 +680,11 @@ func (putOnEach) AReplacedJobIsNamedTwiceByAPutMany(t *testing.T, e *env) {
 	})
 	again := e.puts("q", replacing, replacing, spec(again().KeepDue()))
 	require.Equal(t, []string{waiting, waiting, waiting}, again)
+
+	later := e.Put("q", qless.Unique("later"), qless.Delay(time.Minute))
+	keeping := spec(qless.Unique("later").Replace().KeepDue(), qless.Delay(time.Hour))
+	require.Equal(t, []string{later, later}, e.puts("q", keeping, keeping))
+	require.WithinDuration(t, noon.Add(time.Minute), e.Read(later).Due, time.Second)
 }
 
 // A job that another put of the same call depends on is replaced as well.
