@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-
 )
 
 // ErrTimeout is the cause of a context that a Watch has ended.
