@@ -14,20 +14,19 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+
 	"github.com/qless/qless-go/cmd/qless/internal/admin"
 	"github.com/qless/qless-go/cmd/qless/internal/health"
 	"github.com/qless/qless-go/cmd/qless/internal/jobs"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/queues"
 	"github.com/qless/qless-go/cmd/qless/internal/schedules"
 	"github.com/qless/qless-go/cmd/qless/internal/serve"
-	"github.com/qless/qless-go/cmd/qless/internal/workers"
-
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/spf13/cobra"
-
-	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
+	"github.com/qless/qless-go/cmd/qless/internal/workers"
 )
 
 // Main runs the program, and returns its exit status.
