@@ -29,8 +29,8 @@ const nowUnix = 1_700_000_000
 
 var now = time.Unix(nowUnix, 0)
 
-// An env is the environment of a test: a real server of its own, and a client. Tests with servers run
-// in parallel.
+// An env is the environment of a test: a real server of its own, and a client. Such tests run in
+// parallel.
 type env struct {
 	*gearmonkey.Client
 	t      testing.TB

@@ -623,7 +623,7 @@ func thousandAndOne(part string) string {
 }
 
 // refusals has a call for each error that a script can raise, besides the complaints about the
-// arguments of calls. The conformance tests have the words of other refusals, the model their codes.
+// arguments of calls. The conformance tests have the words of others, and the model their codes.
 var refusals = []refusal{
 	{"cancel|waiting|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"complete|running|w1|q|{}|next", `Complete(): Odd number of additional args`, nil},

@@ -56,9 +56,9 @@ func onRunning(t *testing.T, method string) sending {
 	return func(_ *qless.Client, j *qless.Job) error { return jobMethods[method](t.Context(), j) }
 }
 
-// sendings returns calls by their commands, and further words. Those that are sent again leave
-// everything as after being sent once. A put does so if its jid is new, unless the job may be
-// forgotten by then.
+// sendings returns calls by their commands, and further words. The calls in again leave everything
+// as after being sent once. A put does so if its jid is new, unless the job may be forgotten by
+// then.
 func sendings(t *testing.T) (again, once map[string]sending) {
 	ctx := t.Context()
 	put := func(options ...qless.PutOption) sending {
