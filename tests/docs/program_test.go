@@ -28,14 +28,6 @@ func build(t *testing.T, code string) string {
 	return program
 }
 
-func TestEveryProgramBuilds(t *testing.T) {
-	for _, b := range goBlocks(t) {
-		if b.isProgram() {
-			build(t, b.code)
-		}
-	}
-}
-
 func TestFirstProgramPrintsItsOutputAndEndsAtCtrlC(t *testing.T) {
 	const url = "redis://localhost:6379"
 	all := blocks("README.md", read(t, "README.md"))
