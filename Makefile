@@ -164,9 +164,9 @@ chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (6
 .PHONY: interop
 interop: ## share a Redis with clients in other languages, after installing them
 	@.ci/install interop
-	go test $(FLAGS) -vet all -tags interop ./tests/interop
-	go test $(FLAGS) -vet all -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
-	cd gateway && GOWORK=auto go test $(FLAGS) -vet all -tags interop ./mixed
+	go test $(RACE) $(FLAGS) -vet all -tags interop ./tests/interop
+	go test $(RACE) $(FLAGS) -vet all -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
+	cd gateway && GOWORK=auto go test $(RACE) $(FLAGS) -vet all -tags interop ./mixed
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
