@@ -72,10 +72,11 @@ func (h *held) full(e *env) {
 	e.put("q", "j")
 }
 
-// limited makes a limit full: the job "first" has its only slot.
+// limited makes a limit full: the job "first" has its only slot, for so long that no job that waits
+// for the limit falls due in the test.
 func (h *held) limited(e *env) {
 	must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1}))
-	h.hold("q", "first", qless.Limits{"api"})(e)
+	h.hold("q", "first", qless.Limits{"api"}, qless.LockTime(time.Hour))(e)
 	e.put("q", "j", qless.Limits{"api"})
 }
 
