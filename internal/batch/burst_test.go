@@ -46,7 +46,7 @@ func exchangesOf(t *testing.T, clients, calls int, gather bool) (exchanges int) 
 
 func TestCallsThatComeInBurstsShareExchanges(t *testing.T) {
 	require.Greater(t, exchangesOf(t, 8, 100, false), 4*100)
-	require.LessOrEqual(t, exchangesOf(t, 8, 100, true), 100+8, "nearly each is for all")
+	require.LessOrEqual(t, exchangesOf(t, 8, 100, true), 2*100, "as goroutines run, some are for half")
 	require.LessOrEqual(t, exchangesOf(t, 64, 100, true), 64*100/16)
 }
 
