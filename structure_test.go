@@ -40,12 +40,12 @@ const (
 const limits = `
 package                                       lines files  file  func cycle exported
 .                                             11450    38   698    44    15      300
-bench                                          5200    30   310    60     3        0
+bench                                          5200    31   310    60     3        0
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/admin                       1150     7   334    38     2        1
 cmd/qless/internal/cli                          100     1    95    23     1        1
 cmd/qless/internal/health                      1750    10   322    43     3        1
-cmd/qless/internal/jobs                        2300    12   348    48     3        1
+cmd/qless/internal/jobs                        2300    13   348    48     3        1
 cmd/qless/internal/out                         1100     9   223    33     2       80
 cmd/qless/internal/place                       1050     5   273    31     4       46
 cmd/qless/internal/queues                       750     4   298    35     1        1
@@ -70,7 +70,7 @@ examples/service                                450     4   171    35     4     
 examples/worker                                 150     1   143    39     1        0
 examples/workqueue                              150     1   148    23     1        0
 examples/workqueue/cleaner                      150     1   110    23     1        0
-gateway/lmstfy                                 4000    19   445    35     1       22
+gateway/lmstfy                                 4000    22   445    35     1       22
 gateway/lmstfy/serve                            250     3   190    42     1        2
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2900    16   332    36     6        9

@@ -3,8 +3,6 @@ package lmstfy
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -13,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // metrics are the server's metrics. Their names are those of lmstfy's own server.
@@ -269,51 +265,4 @@ func (m *metrics) begin(pool string) {
 			f.add(0, pool)
 		}
 	}
-}
-
-// A redisHook counts and times the commands that a Redis client sends.
-type redisHook struct {
-	metrics *metrics
-	node    string
-}
-
-func newRedisHook(m *metrics, rdb redis.UniversalClient) *redisHook {
-	h := &redisHook{metrics: m, node: "cluster"}
-	if single, is := rdb.(*redis.Client); is {
-		h.node = single.Options().Addr
-	}
-	return h
-}
-
-// DialHook changes nothing.
-func (h *redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook counts a command.
-func (h *redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, command redis.Cmder) error {
-		began := time.Now()
-		err := next(ctx, command)
-		h.count(command.Name(), began, err)
-		return err
-	}
-}
-
-// ProcessPipelineHook counts a pipeline.
-func (h *redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, commands []redis.Cmder) error {
-		began := time.Now()
-		err := next(ctx, commands)
-		h.count("pipeline", began, err)
-		return err
-	}
-}
-
-func (h *redisHook) count(command string, began time.Time, err error) {
-	status := "ok"
-	if err != nil && !errors.Is(err, redis.Nil) {
-		status = "error"
-	}
-	h.metrics.redisCommands.add(1, command, h.node, status)
-	took := float64(time.Since(began).Milliseconds())
-	h.metrics.redisLatencies.observe(took, command, h.node, status)
 }

@@ -1,11 +1,7 @@
 package lmstfy
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-	mathrand "math/rand/v2"
 	"strings"
-	"time"
 )
 
 // maxName is the maximum length of the name of a namespace or queue, in bytes.
@@ -85,77 +81,3 @@ func poolName(name string) string {
 
 // DefaultPool is the name of the pool for tokens that name none.
 const DefaultPool = "default"
-
-// idAlphabet contains the digits of Crockford's base 32.
-const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-
-const idLen = 26
-
-// formatID writes 16 bytes as an ULID.
-func formatID(raw [16]byte) string {
-	var text [idLen]byte
-	high, low := binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
-	for i := idLen - 1; i >= 0; i-- {
-		text[i] = idAlphabet[low&31]
-		low = low>>5 | high<<59
-		high >>= 5
-	}
-	return string(text[:])
-}
-
-// newID returns a new id: 6 bytes of time in milliseconds, and 10 random ones.
-func newID(now time.Time) string {
-	return formatID(newRawID(now))
-}
-
-func newRawID(now time.Time) (raw [16]byte) {
-	binary.BigEndian.PutUint64(raw[:8], uint64(now.UnixMilli())<<16|mathrand.Uint64N(1<<16))
-	binary.BigEndian.PutUint64(raw[8:], mathrand.Uint64())
-	return raw
-}
-
-// newJobIDs returns ids for jobs that are published together, in their order: ULIDs whose last 4
-// bytes are the delay in seconds. The ids of jobs with attributes begin with an extra digit.
-func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
-	raw := newRawID(now)
-	binary.LittleEndian.PutUint32(raw[12:], delay)
-	random := binary.BigEndian.Uint32(raw[8:]) >> 1 // leaves room to count up
-	ids := make([]string, n)
-	for i := range ids {
-		binary.BigEndian.PutUint32(raw[8:], random+uint32(i))
-		ids[i] = formatID(raw)
-		if versioned {
-			ids[i] = "1" + ids[i]
-		}
-	}
-	return ids
-}
-
-// publishedAt returns the time at which a job with this id was published, and whether the id
-// contains one.
-func publishedAt(id string) (time.Time, bool) {
-	if len(id) == idLen+1 && id[0] == '1' {
-		id = id[1:]
-	}
-	if len(id) != idLen || id[0] > '7' {
-		return time.Time{}, false
-	}
-	var ms int64
-	for i := range idLen {
-		digit := strings.IndexByte(idAlphabet, id[i])
-		if digit < 0 {
-			return time.Time{}, false
-		}
-		if i < 10 {
-			ms = ms<<5 | int64(digit)
-		}
-	}
-	return time.UnixMilli(ms), true
-}
-
-// newToken returns a token: an ULID whose random part can't be guessed.
-func newToken() string {
-	raw := newRawID(time.Now())
-	_, _ = rand.Read(raw[6:])
-	return formatID(raw)
-}

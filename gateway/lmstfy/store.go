@@ -3,7 +3,6 @@ package lmstfy
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -317,63 +316,6 @@ const sweptAtOnce = 100
 // isGone reports whether an error is due to a context that has ended.
 func isGone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// dues are the queues in which delays or times to run end. Sweeping these queues in time makes jobs
-// ready in the order in which they are due.
-type dues struct {
-	mu     sync.Mutex
-	queues map[string]span
-}
-
-// The intervals between sweeps of queues in which something is due, and between sweeps of some of
-// all known queues.
-const (
-	sweepInterval    = 250 * time.Millisecond
-	sweepAllInterval = time.Second
-)
-
-// maxSwept is the maximum number of queues in a sweep.
-const maxSwept = 1000
-
-// A span holds the first and the last due time.
-type span struct{ next, last time.Time }
-
-func newDues() *dues { return &dues{queues: map[string]span{}} }
-
-// add notes that something is due in a queue.
-func (d *dues) add(queue string, at time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s, known := d.queues[queue]
-	if !known || at.Before(s.next) {
-		s.next = at
-	}
-	if at.After(s.last) {
-		s.last = at
-	}
-	d.queues[queue] = s
-}
-
-// take returns at most maxSwept of the queues in which something is due. It forgets queues in which
-// nothing else will become due.
-func (d *dues) take(now time.Time) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var due []string
-	for queue, s := range d.queues {
-		if s.next.After(now) || len(due) == maxSwept {
-			continue
-		}
-		due = append(due, queue)
-		if s.last.Before(now.Add(-time.Second)) {
-			delete(d.queues, queue)
-			continue
-		}
-		s.next = now.Add(sweepInterval)
-		d.queues[queue] = s
-	}
-	return due
 }
 
 // runSweeps sweeps queues with due jobs until the context ends. It also sweeps all known queues in
