@@ -106,7 +106,7 @@ func (r *request) internal(doing string, err error) {
 	r.fail(http.StatusInternalServerError, "internal error")
 }
 
-// answer answers with JSON, or without a body if there is none, or with the error of what was done.
+// answer sends v as JSON, or no body if v is nil. After an error, it reports that doing failed.
 func (r *request) answer(doing string, err error, v any) {
 	switch {
 	case err != nil:

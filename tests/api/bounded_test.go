@@ -181,7 +181,7 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 			require.Less(t, tracked.Total, 30+60)
 
 			r := must(e.inspect().JIDs(append(tracked.Items, "never tracked")...).Untrack(t.Context()))(t)
-			require.Equal(t, tracked.Total, r.Changed, "those that are gone, too")
+			require.Equal(t, tracked.Total, r.Changed, "jobs that are gone count, too")
 			require.Equal(t, left{"never tracked": qless.ErrNotFound}, codes(r))
 			require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
 		})

@@ -156,7 +156,7 @@ func (dependencyOnEach) DependenciesThatMustExist(t *testing.T, e *env) {
 	require.NoError(t, err2)
 	require.Equal(t, []string{"first"}, e.Read("second").Dependencies)
 
-	for _, delay := range []time.Duration{time.Hour, 0} { // the later put says that there is none
+	for _, delay := range []time.Duration{time.Hour, 0} { // the later put has no delay
 		e.Put("q", qless.JID("second"), qless.DependsOn{"first"}, qless.Delay(delay))
 	}
 	require.Zero(t, e.Read("second").Due)

@@ -175,9 +175,10 @@ func (a *app) jobUndependCommand() *cobra.Command {
 				return job.Undepend(ctx, on...)
 			})},
 		func(c *selection.Change) error {
-			if c.Confirmed = all; all == (len(on) > 0) {
+			if all == (len(on) > 0) {
 				return errors.New("one of --on and --all is needed")
 			}
+			c.Confirmed = all
 			return nil
 		})
 	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs to wait for no longer")
