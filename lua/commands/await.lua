@@ -1,12 +1,12 @@
--- await: the end of a job, and its result. If it has not ended yet, the script that ends it
--- publishes that on PREFIX x:done:<jid>.
+-- await: the end of a job, and its result. If the job has not ended, the script that ends it will
+-- publish a message on PREFIX x:done:<jid>.
 --
 -- Args     jid [, 'progress']
--- Returns  as result does. With 'progress', the JSON of a job that has not ended and has reported
---          progress has a member for that; PREFIX x:progress:<jid> has the later ones. If there is
---          no job because an outbox has not put it, what the outbox has left in x:outbox:not:<jid>
+-- Returns  as result does. With 'progress', the JSON of an unfinished job also has its latest
+--          progress, if any was reported; PREFIX x:progress:<jid> publishes later reports. For a
+--          job that an outbox failed to put, the outbox's message in x:outbox:not:<jid>
 -- Errors   Job()
--- Cost     1 command; 2 if there is no job; 3 if it has not ended, 4 with its progress
+-- Cost     1 command; 2 if there is no such job; 3 if it has not ended, 4 with its progress
 -- For      Go
 -- Repeat   safe
 

@@ -1,8 +1,8 @@
--- batch.commit: closes a batch, so that it waits for no more members. If no members remain, the
--- batch is released, as by the completion of its last member.
+-- batch.commit: closes a batch to new members. If all members have ended, the batch is released, as
+-- by the completion of its last member.
 --
 -- Args     jid
--- Returns  how many members it waits for
+-- Returns  the number of pending members
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     6 commands, 8 more if the batch is ready
 -- For      Go

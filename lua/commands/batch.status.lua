@@ -1,12 +1,11 @@
--- batch.status: the progress of a batch, and some of the members that it waits for, in no
--- particular order.
+-- batch.status: the progress of a batch, and some of its pending members, in no particular order.
 --
 -- Args     jid [, the cursor of the last call or '' [, 'stuck']]
--- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
---          pending, how many of them it waits for; failed, an object with the groups of the
---          failures that it was notified of; with a cursor also cursor and jids: about 500 of the
---          jobs that it waits for, and a cursor, which is empty at the end; with stuck also that:
---          how many of these jobs have failed
+-- Returns  JSON {state, open, total, pending, failed}: the state of the batch's own job, whether it
+--          takes new members, its members so far, how many are pending, and an object with the
+--          groups of reported failures. With a cursor also cursor and jids: about 500 pending
+--          members, and the next cursor, empty at the end. With stuck also stuck: how many of
+--          these members have failed
 -- Errors   Batch.status() when there is no such job, or it is not a batch
 -- Cost     3 commands, 4 with a cursor, and with stuck one a member
 -- For      Go

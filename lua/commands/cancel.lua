@@ -1,8 +1,8 @@
--- cancel: deletes jobs, whatever their state; completed ones are left alone.
+-- cancel: deletes jobs in any state but complete. Complete jobs are left alone.
 --
 -- Args     jid...
--- Returns  the jids, existing or not. Go gets none if one of the jobs waits for more than 1,000
---          others: then nothing was done, and cancel.all is the command for it
+-- Returns  the jids, existing or not. For Go none if a job has more than 1,000 dependencies:
+--          nothing was done then, and the caller must use cancel.all
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job, 15 if it has failed
 -- For      classic

@@ -1,11 +1,13 @@
 -- complete: completes a worker's job, or moves it to its next queue.
 --
--- Args     jid, worker, queue, data, then pairs: result json; since time: only a job that runs
---          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
---          drop letters (which need next); checked 1 from a caller that has checked that the data
---          is JSON, and for whom no delay means none; o and drop as in put
--- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked,
---          'complete+' when sweep must still release some dependents
+-- Args     jid, worker, queue, data, then pairs:
+--          since    a time: only if this run began then
+--          result   json
+--          next     the next queue, with delay n, depends json, priority n, retries n, tags json,
+--                   o text, and drop letters; o and drop as in put
+--          checked  1: the caller has validated the data as JSON, and no delay means none
+-- Returns  the new state: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
+--          when sweep must still release some dependents
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent, of which it releases 250 if checked, else all
 -- For      classic

@@ -1,10 +1,10 @@
 -- config.get: one setting, or all of them.
 --
 -- Args     [key], or '', 'from', the cursor of the last call or ''
--- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all, with
---          the defaults of unset ones except backoff;
---          from: JSON {cursor, settings} of about 500 that are set, and a cursor, which is empty at
---          the end
+-- Returns  the value, an integer for a default, nil if there is neither; or JSON of all settings,
+--          with defaults for unset ones, except backoff;
+--          from: JSON {cursor, settings}: about 500 settings that are set, and the next cursor,
+--          empty at the end
 -- Errors   Config.get()
 -- Cost     1 command
 -- For      classic

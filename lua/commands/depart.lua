@@ -1,8 +1,8 @@
--- depart: deregisters a worker that stops, and wakes other workers for the jobs that it waited for.
+-- depart: deregisters a stopping worker, and wakes other workers for the jobs that it waited for.
 --
 -- Args     worker, claim, relays, queue...
---          claim     the claim that its last reserve returned
---          relays    '1' when it listened for puts by other scripts: another worker takes over
+--          claim     the claim returned by its last reserve
+--          relays    '1' if it relayed the puts of classic clients: another worker takes over
 -- Returns  nil
 -- Errors   Depart()
 -- Cost     5 commands, 2 for each queue, or 3 in all if there are more than 16

@@ -1,8 +1,11 @@
--- depends: adds or removes dependencies of a job, which must have some.
+-- depends: adds or removes dependencies of a job in the state depends.
 --
--- Args     jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon', jid..., which is on,
---          but refuses a circle; or 'fewer', which ends 1,000
--- Returns  1; of 'fewer', how many are left
+-- Args     jid, then one of:
+--          'on', jid...    adds dependencies
+--          'upon', jid...  the same, but refuses a circle
+--          'off', jid...   removes them; 'off', 'all' removes all
+--          'fewer'         removes 1,000
+-- Returns  1; of 'fewer', the number of remaining dependencies
 -- Errors   Depends() when the job's state is not depends, a jid is none, or the job would wait for
 --          itself
 -- Cost     2 commands, 3 for each jid; 1 for each job that waits for this one, at most 1000

@@ -1,15 +1,15 @@
--- end: completes or fails a job, whichever worker has it, if any; or makes it run again.
+-- end: completes or fails a job in any state, whoever holds it, or makes it run again.
 --
 -- Args     jid, 'complete' or 'failed', group, message, tries [, result]
---          group, message  of a job that fails; else ''
---          tries    how many calls it takes to end the job, which its option n counts unless this
---                   is 0: the others put a job that runs, or was timed out, back into its queue
+--          group, message  of a failure; else ''
+--          tries    the number of calls that it takes to end the job, counted by the job's option
+--                   n, or 0 to end it now. Earlier calls requeue a running or timed-out job
 --          result   JSON
--- Returns  the state of the job: 'complete', 'failed', or its new one if it continues; with '!'
---          before it if the job had ended before, and was left as it is. 'complete+' or 'failed+'
---          if sweep must still release or notify some dependents. 'unlinked' if it waited for more
---          than 1,000 others: now it waits for fewer, and for ever, and the caller asks again. Nil
---          if there is no such job
+-- Returns  'complete' or 'failed', or the new state of a job that continues; '!' and the state of a
+--          job that had already ended, which is left alone. 'complete+' or 'failed+' if sweep must
+--          still release or notify some dependents. 'unlinked' if the job has more than 1,000
+--          dependencies: some are removed, the job is held back, and the caller must repeat the
+--          call. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail; 2 for each job that it waits for
 -- For      Go

@@ -1,7 +1,7 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- Args     jid, worker, group, message [, data [, result [, since]]]
---          since: only a job that runs since this time, unless it is ''; then result may be '', too
+--          since: only if this run began at this time, unless ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands; notifies at most 200 jobs that wait for this one

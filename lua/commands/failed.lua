@@ -1,8 +1,8 @@
--- failed: the numbers of failed jobs by group, or the jobs of a group, newest failure first.
+-- failed: the sizes of failure groups, or the jobs of a group, latest failure first.
 --
 -- Args     [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call or ''
 -- Returns  JSON {group: count}, or JSON {total, jobs} with jids;
---          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
+--          from: JSON {cursor, groups}: about 500 groups, and the next cursor, empty at the end
 -- Errors   Failed()
 -- Cost     1 command and one a group
 -- For      classic

@@ -1,10 +1,10 @@
--- failures: counts the jobs of a failure group by klass, from the latest failure on. Changes
--- nothing.
+-- failures: counts the jobs of a failure group by klass, latest failure first. Changes nothing.
 --
 -- Args     group, cursor of the last call or '', count (at most 1000)
 -- Returns  JSON {total, looked, cursor, klasses: [{klass, count, first, last, message, jid}, ...]}:
---          how many have failed, how many were looked at, a cursor, which is empty at the end, and
---          for each klass how many have failed, when first and last, and the last one's message
+--          the size of the group, the number of jobs examined, the next cursor, empty at the end,
+--          and for each klass its failures, the times of the first and the last, and the message
+--          and the jid of the last
 -- Errors   Failures()
 -- Cost     3 commands, and 1 for each job that it looks at
 -- For      Go

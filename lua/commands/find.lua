@@ -1,18 +1,18 @@
--- find: searches a list for jobs with a klass, a tag, or a text in their jid or data, or for the
--- callbacks of batches. Changes nothing.
+-- find: searches a list for jobs by klass, tag, or text in the jid or data, or for the callbacks of
+-- batches. Changes nothing.
 --
 -- Args     list, name, cursor, count, limit, shown, then filters: klass, tag, text in the jid, text
 --          in the data, batch, large
---          list, name, shown  as in list; or worker, a worker; jids, a JSON array
---          cursor   what the last call returned, or ''
---          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of
---                   data to search, of which data with escapes counts ten times
---          limit    how many jobs to find before it stops, or 0
---          filters  a job has to match all; an empty one matches all jobs; batch is '' or 1; large
---                   is '', or 1 to search data of more than 256 KiB, too
--- Returns  JSON {looked, large, cursor, items}: how many were looked at, how many of them had data
---          too large to be searched, a cursor, which is empty at the end of the list, and the items
---          found, as in list
+--          list, name, shown  as in list; also worker, a worker; jids, a JSON array
+--          cursor   the cursor of the last reply, or ''
+--          count    the number of jobs to examine, at most 1000. A call examines fewer if they have
+--                   more than 2 MiB of data, where data with escapes counts ten times
+--          limit    the number of jobs to find, or 0 for any
+--          filters  a job must match all of them; an empty filter matches all jobs; batch is '' or
+--                   1; large is '', or 1 to search data over 256 KiB, too
+-- Returns  JSON {looked, large, cursor, items}: the number of jobs examined, how many of them had
+--          data too large to search, the next cursor, empty at the end, and the jobs found, as in
+--          list
 -- Errors   Find(), Queue()
 -- Cost     3 commands, 1 for each job that it looks at, and 3 for each that it finds
 -- For      Go

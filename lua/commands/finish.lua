@@ -2,23 +2,22 @@
 -- refused one does not affect the others.
 --
 -- Args     worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments
---          that are pairs; or for jobs of a queue that are complete, and of which nothing else is
---          said: completed, queue, n, and n jids:
+--          that are pairs; or, for plain completions in one queue: completed, queue, n, and n jids
 --          complete  next queue, delay n, depends json, priority n, retries n, tags json, o text,
 --                    drop letters, result json
 --          fail      group, message, result json
---          retry     spends a retry: delay n, group, message; result json: that of a job that has
---                    failed because it had no retry left
---          release   spends none: delay n; place n: jobs without a delay that have places are taken
---                    in the order of these, after one that has none; throttled json: limits of the
---                    job that are held for the delay, all if there is none among them
---          all       since: when the worker took the job, as reserve returned it: a job that it has
---                    lost and taken again since then is refused
---          data may be '', which leaves the job's data as it is
--- Returns  an array with one text for each job: its state after complete, the retries that are left
---          after retry, or '!' and the problem, as text_of formats it. A text
---          ends in '+' when sweep must still release dependents, or notify them of a failure. Empty
---          if all jobs were named by completed, and are complete
+--          retry     uses up a retry: delay n, group, message; result json, kept if the job fails
+--                    because it has no retries left
+--          release   uses up none: delay n; place n: the order of released jobs without a delay,
+--                    after those without a place; throttled json: limits to hold for the delay, all
+--                    of the job's if the list is empty
+--          all       since: the time at which the run began, as returned by reserve. An outcome of
+--                    an earlier run is refused
+--          data ''   leaves the job's data unchanged
+-- Returns  an array with a text for each job: the new state after complete, the remaining retries
+--          after retry, or '!' and the problem, in the format of text_of. A text ends in '+' when
+--          sweep must still release or notify dependents. Empty if all jobs were named by
+--          completed, and are complete
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed 9 commands and 4 for each, else as the single commands
 -- For      Go

@@ -1,8 +1,8 @@
--- forget: deletes a job that has ended, with everything that belongs to it. Publishes no message.
+-- forget: deletes an ended job with everything that belongs to it. Publishes no message.
 --
 -- Args     jid
--- Returns  the state that the job was in: it was left as it is unless that is complete or failed.
---          Nil if there is no such job
+-- Returns  the former state; a job that was neither complete nor failed is left alone. Nil if there
+--          is no such job
 -- Errors   Job(); Cancel() when it has failed, and another job depends on it
 -- Cost     5 commands; 11 if it has failed
 -- For      Go

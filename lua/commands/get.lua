@@ -1,9 +1,8 @@
 -- get: one job.
 --
--- Args     jid, x:due if the JSON must have the job's due time
--- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
---          x:due, dependents or dependencies that are thousands are not shown, but named in
---          left_out
+-- Args     jid [, x:due, to include the due time]
+-- Returns  its JSON, or nil. With x:due, large data is separate: an array of the JSON, '' and the
+--          data; and lists of thousands of dependents or dependencies are named in left_out instead
 -- Errors   Job()
 -- Cost     4 commands, 2 more if others wait for the job, or it waits for others
 -- For      classic

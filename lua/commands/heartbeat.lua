@@ -1,9 +1,8 @@
--- heartbeat: renews a worker's lock on its job for the queue's heartbeat, or the job's own lock
--- time.
+-- heartbeat: renews a worker's lock for the job's own lock time, or else the queue's heartbeat.
 --
 -- Args     jid, worker [, data [, since]]
---          since: only a job that runs since this time, unless it is ''
--- Returns  when the lock now ends: an integer (the job keeps the fraction)
+--          since: only if this run began at this time, unless ''
+-- Returns  the new expiry, as an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
 -- Cost     6 commands; 5 for a job with a lock time of its own
 -- For      classic

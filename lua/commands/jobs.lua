@@ -1,11 +1,10 @@
 -- jobs: the jids of the jobs in a state.
 --
--- Args     'complete' [, offset, count], or 'complete', queue [, offset, count], or running,
---          stalled, scheduled, depends, recurring or waiting, queue [, offset, count] where a count
---          of -1 means all running, stalled or recurring ones
---          complete, with three arguments or a first one that names a queue, is for clients in
---          PHP: all that are complete when the queue is '', else those among the last 1000 that
---          were completed in this queue
+-- Args     'complete' [, offset, count], or 'complete', queue [, offset, count]; or running,
+--          stalled, scheduled, depends, recurring or waiting, queue [, offset, count]: a count of
+--          -1 means all running, stalled or recurring jobs
+--          'complete' with three arguments, or with a queue first, is for clients in PHP: all
+--          complete jobs if the queue is '', else the queue's jobs among the last 1000
 -- Returns  an array of jids
 -- Errors   Jobs()
 -- Cost     1 command; scheduled: 3 for each due job, at most 1000; complete of a queue: 1 a job

@@ -1,10 +1,10 @@
--- latency: the waiting times of the oldest jobs of queues that could be popped, by priority.
--- Changes nothing: due jobs count where they are.
+-- latency: how long the oldest jobs of queues have waited, by priority. Changes nothing: due jobs
+-- count where they are.
 --
 -- Args     queue...
--- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the
---          highest priority on, at most 16 of them, then with more; next is when the first
---          scheduled or recurring job falls due, or fell due; it is missing if there is none
+-- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}: at most 16
+--          priorities, the highest first; next, when the first scheduled or recurring job falls due
+--          or fell due, if there is one; more, if there are further priorities
 -- Errors   Latency() when none is named
 -- Cost     3 commands a queue, 4 a priority, 1 a due job, 2 to 10 for jobs that were timed out
 -- For      Go

@@ -1,7 +1,7 @@
 -- length: the number of locked, waiting and scheduled jobs of a queue, together.
 --
 -- Args     queue
--- Returns  that number
+-- Returns  the number
 -- Errors   Queue()
 -- Cost     3 commands
 -- For      classic

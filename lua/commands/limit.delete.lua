@@ -1,5 +1,5 @@
--- limit.delete: removes the definition of a limit, and its hold. Parked jobs that then have room
--- return to work.
+-- limit.delete: removes a limit's definition and hold. Parked jobs return to work if they now have
+-- room.
 --
 -- Args     name
 -- Returns  nil

@@ -1,7 +1,7 @@
 -- limit.hold: prevents jobs with a limit from starting for some time.
 --
 -- Args     name, seconds
---          seconds  from now, in place of what was held before; 0 ends that
+--          seconds  from now, replacing an earlier hold; 0 ends it
 -- Returns  nil
 -- Errors   Limit()
 -- Cost     2 commands, and 12 for each job that goes back, at most 100

@@ -1,11 +1,10 @@
--- limit.info: the definition of a limit, and its use.
+-- limit.info: the definition and the use of a limit.
 --
 -- Args     name
 -- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the
---          definition is the limit's own, else 0; until when it is held, or 0; when the next job
---          may start, or 0 if that is now or when a slot is free; how many jobs are parked; an
---          array with the jids of the first 100 of these; and the jids of the jobs that run, at
---          most 1000
+--          definition is the limit's own, else 0; the end of its hold, or 0; when the next job may
+--          start, or 0 if it may start now or when a slot is free; the number of parked jobs; an
+--          array of the jids of the first 100 of them; and the jids of at most 1000 running jobs
 -- Errors   Limit()
 -- Cost     7 commands, and 3 for each job whose lock may have ended
 -- For      Go

@@ -1,9 +1,9 @@
--- limit.list: the limits that have a definition, in no order.
+-- limit.list: the limits with a definition, in no order.
 --
 -- Args     the cursor of the last call or ''
--- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the
---          name, the definition, which is concurrency, rate and per, separated by spaces, the
---          number of slots that are taken and the number of jobs that are parked
+-- Returns  an array: the next cursor, empty at the end, and for each of about 500 limits the name,
+--          the definition ("concurrency rate per"), the number of slots in use, and the number of
+--          parked jobs
 -- Errors   Limits()
 -- Cost     1 command, 2 a limit
 -- For      Go

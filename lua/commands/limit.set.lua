@@ -1,8 +1,8 @@
--- limit.set: defines a limit, or changes it. Parked jobs that then have room return to work.
+-- limit.set: defines or changes a limit. Parked jobs return to work if they now have room.
 --
 -- Args     name, concurrency, rate, per
 --          concurrency  how many jobs may run at a time; 0: any number
---          rate, per    how many may be started in any time of so many seconds; both 0: any number
+--          rate, per    how many jobs may start in any period of per seconds; both 0: any number
 -- Returns  nil
 -- Errors   Limit()
 -- Cost     2 commands, and 12 for each job that goes back, at most 100

@@ -2,14 +2,13 @@
 -- they are.
 --
 -- Args     list, name, offset, count (at most 500), shown
---          list, name  waiting, running, stalled, scheduled, depends or recurring, a queue; failed,
---                      a group; tagged, a tag; complete or tracked, nothing
---          shown       how many bytes to show of the data of each; or 'jid', with a count of at
---                      most 5000
--- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data
---          to show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
---          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size,
---          data; or with 'jid' only the jids
+--          list, name  waiting, running, stalled, scheduled, depends or recurring, and a queue;
+--                      failed and a group; tagged and a tag; complete or tracked, and nothing
+--          shown       the bytes of each job's data to show; or 'jid', with a count of at most 5000
+-- Returns  JSON {total, items}. An item has jid, klass, queue, state, priority, tags, retries,
+--          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size and
+--          data; with 'jid', items are jids. A page with over 2 MiB of data to show has fewer items
+--          than requested, but at least one
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data
 -- For      Go

@@ -1,10 +1,10 @@
 -- multiget: several jobs.
 --
--- Args     x:due if the JSON must have due times, jid...
--- Returns  a JSON array of the existing ones; with x:due and large data an array: that JSON, in
---          which beside says which data a job has; a JSON array of the jids for which there was no
---          room, or ''; and the data. With x:due, dependents and dependencies that are thousands in
---          all are not shown, but named in left_out
+-- Args     [x:due, to include due times,] jid...
+-- Returns  a JSON array of the existing jobs. With x:due, large data is separate: an array of the
+--          JSON, where beside names a job's data; a JSON array of the jids left for another call,
+--          or ''; and the data. Thousands of dependents and dependencies are named in left_out
+--          instead
 -- Cost     4 commands a job, and more of one as for get
 -- For      classic
 -- Repeat   safe

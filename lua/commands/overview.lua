@@ -1,18 +1,19 @@
 -- overview: the figures of queues, workers, failures and limits, for metrics. Changes nothing: due
 -- jobs count as waiting where they are.
 --
--- Args     offset, count, more, queue...: which of the queues, in the order in which they were
---          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
---          the statistics of today are wanted
--- Returns  an array: the time; how many queues there are; the names of those wanted, and the
---          max-concurrency of each; the names of the paused ones; for each of those wanted that has
---          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
---          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
---          failures, expired, wait, run}, the last two as fields and values; the keys that are
---          damaged, whose figures are nil, each with its kind; and with more how many workers were
---          seen lately, failure groups with their sizes, at most 1000, and limits, at most 100,
---          usually the same: the name, the definition, how many slots are taken, how many jobs are
---          parked; and the server's used_memory, maxmemory and maxmemory_policy, unless it refuses
+-- Args     offset, count, more, queue...
+--          offset, count  selects from the queues in the order in which they were first seen
+--          more           1 for all figures, 0 for the figures of queues only
+--          queue...       the queues with statistics of today
+-- Returns  an array: the time; the number of queues; the names of the selected ones; the
+--          max-concurrency of each; the names of the paused ones; for each selected queue with
+--          jobs, in sequence, its place from 1, waiting, running, stalled, scheduled, depends,
+--          recurring, and oldest in milliseconds; for each queue with statistics {name, retries,
+--          failed, failures, expired, wait, run}, where wait and run are fields and values; and the
+--          damaged keys, each with its kind: their figures are nil. With more also the number of
+--          workers seen lately; at most 1000 failure groups with their sizes; at most 100 limits,
+--          usually the same, each with its name, definition, slots in use and parked jobs; and the
+--          server's used_memory, maxmemory and maxmemory_policy, unless it refuses
 -- Errors   Overview()
 -- Cost     7 commands; up to 8 a queue, 2 a priority of its jobs; with more 1 a group, 2 a limit
 -- For      Go

@@ -1,4 +1,4 @@
--- pause: pauses queues, so that no jobs are taken from them until they are unpaused.
+-- pause: pauses queues: no jobs are taken from them until they are unpaused.
 --
 -- Args     queue...
 -- Returns  nil

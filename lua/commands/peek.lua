@@ -1,11 +1,10 @@
 -- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
--- Args     queue, count [, 'beside', cursor]: that of the last call, or ''
--- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it
---          passes over about 1000;
---          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of
---          large data go, perhaps none, of a cursor, which is empty at the end, and of the large
---          data. Dependents that are thousands in all are not shown, but named in left_out
+-- Args     queue, count [, 'beside', the cursor of the last call or '']
+-- Returns  a JSON array of at most count jobs. Expired jobs are passed over, about 1000 of them;
+--          beside: an array of at most 250 jobs, perhaps none, up to 256 KiB of JSON and 2 MiB of
+--          large data; the next cursor, empty at the end; and the large data. Thousands of
+--          dependents are named in left_out instead
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job; 3 for each due job, 8 for each that recurs
 -- For      classic

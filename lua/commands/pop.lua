@@ -1,16 +1,15 @@
--- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
+-- pop: locks the next jobs of a queue for a worker: lost jobs first, then by priority.
 --
 -- Args     queue, worker, count [, 'timed']
--- Returns  a JSON array of at most count jobs, fewer when the queue has fewer, none when it is
---          paused or its running jobs have reached <queue>-max-concurrency. Jobs whose lives have
---          ended are dropped, at most 1000 of them; then there may be more. timed: each also has
---          put_at, when it was put, or popped before if it was given back, and popped_at, since
---          when it is this worker's; both as text. With large data, it is an array: that JSON, in
---          which beside says which data a job has; 'more' if the queue may have more jobs for which
---          there was no room, or it has dropped 60, or ''; and the data. Dependents that are
---          thousands in all are not shown, but named in left_out. timed and count 1: if the job and
---          the queue have nothing special, an array of the names and values of the job, as reserve
---          returns them, and the entries of its history
+-- Returns  a JSON array of at most count jobs; none if the queue is paused or its running jobs have
+--          reached <queue>-max-concurrency. At most 1000 expired jobs are dropped; then the queue
+--          may have more jobs. timed: each job also has, as text, put_at (when it was put, or last
+--          popped if it was released) and popped_at (when this run began). With large data, an
+--          array: the JSON, where beside names a job's data; 'more' if the queue may have more
+--          jobs, because of their size or after 60 expired ones, or ''; and the data. Thousands of
+--          dependents are named in left_out instead. timed with count 1: if neither job nor queue
+--          has anything special, an array of the job's fields and values, as in reserve, and its
+--          history
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job, 5 for each one more
 -- For      classic

@@ -1,10 +1,9 @@
--- popByJid: locks one chosen job of a queue for a worker, if it is waiting there. For clients in
--- PHP.
+-- popByJid: locks one waiting job of a queue for a worker. For clients in PHP.
 --
 -- Args     queue, jid, worker
--- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
---          queue, its life has ended, its limits have no room, or the queue is paused. Its running
---          jobs may exceed <queue>-max-concurrency and <queue>-max-rate
+-- Returns  a JSON array of one element: the job, or an empty object if the job is not waiting in
+--          this queue, has expired, finds no room in its limits, or the queue is paused. It may
+--          exceed <queue>-max-concurrency and <queue>-max-rate
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- For      PHP

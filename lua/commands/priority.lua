@@ -1,4 +1,4 @@
--- priority: changes a job's priority, and its place if it waits.
+-- priority: changes a job's priority, and its position if it is waiting.
 --
 -- Args     jid, n
 -- Returns  n

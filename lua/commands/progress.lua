@@ -1,10 +1,10 @@
 -- progress: records the progress of a worker's jobs, and publishes it to their waiters.
 --
 -- Args     worker, then for each job: jid, since, done, total, note
---          since  only a job that runs since this time, unless it is ''
---          total  0 if it is not known
--- Returns  an array with one text for each job: empty, or '!' and the problem, as
---          text_of formats it
+--          since  only if this run began at this time, unless ''
+--          total  0 if unknown
+-- Returns  an array with a text for each job: empty, or '!' and the problem, in the format of
+--          text_of
 -- Errors   Progress(); nothing is written then
 -- Cost     2 commands a job, 3 if it has waiters
 -- For      Go

@@ -2,31 +2,27 @@
 --
 -- Args     worker, queue, jid, klass, data, delay, then pairs:
 --          priority n, tags json, retries n, depends json
---          checked   1 from a caller that has checked that all JSON is JSON, and for whom a delay
---                    of 0 means none
---          new       1 in place of checked 1: the same, from a caller whose jid is a fresh random
---                    one. A job that is there comes from the same call, sent before, and is left as
---                    it is
---          backoff   from clients in PHP, {"initial_delay": seconds, "factor": n}: the wait of a
---                    job whose worker has lost its lock, before it is handed out again
---          o         LETTERS|JSON, options of the job's field x:o, as in lib/options.lua. An
---                    existing job keeps those of its own that neither o nor drop names. s and t are
+--          checked   1: the caller has validated all JSON, and a delay of 0 means none
+--          new       1, in place of checked: the same, and the jid is fresh and random. An existing
+--                    job stems from an earlier attempt of this call, and is left alone
+--          backoff   from clients in PHP, {"initial_delay": seconds, "factor": n}: the delay of a
+--                    job after a lost lock
+--          o         LETTERS|JSON, the options of lib/options.lua, stored in the job's field x:o.
+--                    An existing job keeps its other options, unless drop names them. s and t are
 --                    in seconds from now
 --          drop      letters: options that an existing job loses
---          at        the time at which the job can be popped, in place of the delay
---          if        absent: a job that is there is left as it is; finished: unless it is complete
---                    or failed; idle: unless it is not running
---          strict    1: the jobs that it depends on must exist
---          batch     a jid: the job becomes a member of this batch, unless it is left as it is
---          replace   delay or due: if another job holds the unique key of the option u, the job
---                    takes its place, with a delay that begins again (delay), or due when it was
---                    (due); or it waits for that one if it is running. A job that has the jid of
---                    the put is left as it is
---          within    n, with replace delay: at most n seconds after the first put of the waiting
---                    job
--- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
---          as it is because of the pair if, or of its unique key; an array of the jid of the job
---          that was replaced and "replaced"
+--          at        when the job is due, in place of the delay
+--          if        leaves an existing job alone: absent, always; finished, unless it is complete
+--                    or failed; idle, if it is running
+--          strict    1: its dependencies must exist
+--          batch     a jid: the job becomes a member of this batch, unless it is left alone
+--          replace   delay or due: the job replaces another holder of its unique key (option u).
+--                    Its delay begins again (delay), or its due time is the former holder's (due).
+--                    It waits for a running holder. A holder with the same jid is left alone
+--          within    n, with replace delay: the job is due at most n seconds after the waiting job
+--                    was first put
+-- Returns  the jid; or an array of the jid and the state of an existing job that is left alone
+--          because of if or its unique key; or an array of the jid of a replaced job and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency, 2 with a lifetime
 -- For      classic

@@ -1,14 +1,13 @@
 -- put.many: puts many jobs into queues.
 --
--- Args     worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
---          besides all jids are fresh random ones, 'once' if besides no job may be put twice: see
---          lib/receipts.lua; or ''),
---          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
---          the other pairs of put. The last jobs may say the rest once: '', queue, klass, delay,
---          n, n arguments, then jid and data for each
--- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
---          one: its place among the jobs from 0, and the two values that put returns. The state of
---          a job that was put before by a call with 'once' is "put"
+-- Args     worker, checked, then for each job, at most 1000: queue, jid, klass, data, delay, n, and
+--          n arguments: the other pairs of put. The last jobs may share all but jid and data: '',
+--          queue, klass, delay, n, n arguments, then jid and data of each
+--          checked   '1': the caller has validated all JSON; 'new': also, all jids are fresh and
+--                    random; 'once': also, no job may be put twice (lib/receipts.lua); or ''
+-- Returns  nil, or an array with an array for each put that left a job alone or replaced one: its
+--          index from 0, and the two values returned by put. The state is "put" for a job that an
+--          earlier call with 'once' has put
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- For      Go

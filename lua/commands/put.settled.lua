@@ -1,4 +1,4 @@
--- put.settled: lets the receipts of jobs end a minute from now, because nobody will put them again.
+-- put.settled: expires the receipts of jobs in a minute, because no caller will put them again.
 --
 -- Args     jid...
 -- Returns  nil

@@ -1,7 +1,7 @@
--- queue.forget: removes queues from the list of known queues, and their histories.
+-- queue.forget: removes queues from the list of known queues, with their histories.
 --
--- Args     queue...; '' before them: only queues without jobs, because workers of a pattern would
---          not find the jobs
+-- Args     queue...; after '' only queues without jobs: workers that follow a pattern find no jobs
+--          in a forgotten queue
 -- Returns  nil
 -- Errors   Queue.forget() when none is named, or one has jobs after ''
 -- Cost     3 commands for each, 8 after ''

@@ -1,10 +1,10 @@
--- queue.history: the history of all queues together, and of some of them, in the format of
+-- queue.history: the histories of all queues together, and of some of them, in the format of
 -- lib/past.lua.
 --
--- Args     from [, queue...], at most 100: a time, or below 0 how many seconds ago that is; it
---          selects the finest ring that reaches back so far
+-- Args     from [, queue...]: at most 100 queues; from is a time, or a negative number of seconds
+--          before now, and selects the finest ring that reaches back so far
 -- Returns  an array: the time; the length of a record, 60, 300 or 3600 seconds; the ring of all
---          queues; that of each queue
+--          queues; the ring of each queue
 -- Errors   Queue.history()
 -- Cost     1 command, 1 a queue
 -- For      Go

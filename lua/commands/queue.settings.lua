@@ -1,9 +1,9 @@
--- queue.settings: the settings of a queue, as they apply to its jobs.
+-- queue.settings: the settings that apply to the jobs of a queue.
 --
 -- Args     queue
--- Returns  an array of texts: how long a lock lasts; how many jobs may run, 0 or less for any
---          number; how many may be started in which time, each 0 if there is no max-rate; and when
---          the next one may be started, or 0 if that is now
+-- Returns  an array of texts: the lock time; the maximum of running jobs, 0 or less for none; the
+--          max-rate as a number of jobs and a period, both 0 if there is none; and when the next
+--          job may start, or 0 for now
 -- Errors   Queue()
 -- Cost     2 commands
 -- For      Go

@@ -3,8 +3,8 @@
 -- Args     [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
---          from: JSON {cursor, queues} of at most 200 queues, also queues that got their jobs by
---          unfail, and a cursor, which is empty at the end
+--          from: JSON {cursor, queues}: at most 200 queues, including queues known only by an
+--          unfail, and the next cursor, empty at the end
 -- Errors   Queues()
 -- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000
 -- For      classic

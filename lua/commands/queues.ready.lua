@@ -1,4 +1,4 @@
--- queues.ready: the ones among some queues that have jobs for a worker, now or later.
+-- queues.ready: selects the queues that have jobs for a worker, now or later.
 --
 -- Args     queue...
 -- Returns  an array of the queues with waiting, locked, scheduled or recurring jobs, in their order

@@ -1,9 +1,9 @@
 -- queues.record: adds the figures of this minute to the history of the first 1000 queues, unless
--- that was done. Later parts of the minute's hour hold the highest figures, and sums of failures.
+-- they were recorded. Records of longer times hold the highest figures, and sums of failures.
 --
--- Args     [cursor, count, waiting, oldest, running, failed]: the last reply, to go on
--- Returns  nil at the end, if this minute was recorded, or if the user may only read; else such
---          arguments for the next queues
+-- Args     [cursor, count, waiting, oldest, running, failed]: the last reply, to continue
+-- Returns  nil at the end, if this minute was recorded, or if the user may only read; else the
+--          arguments of the next call
 -- Errors   Queues.record()
 -- Cost     4 commands; 2 for an idle queue, up to 16 for others, 5 a priority; 1 for 200 workers
 -- For      Go

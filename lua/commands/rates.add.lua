@@ -1,11 +1,11 @@
 -- rates.add: adds a worker's counts to the rates of a minute, once.
 --
 -- Args     run, number, age, then for each queue and klass, at most 1000: queue, klass, counts
---          run     names the sender; x:rates:sent:<run> is the last number that it has sent
---          number  greater than the one before, or the same if that may have been lost
---          age     how many seconds ago it was counted: that is the minute
+--          run     identifies the sender; x:rates:sent:<run> holds its last number
+--          number  greater than the last one, or equal to repeat a call
+--          age     in seconds: selects the minute of the counts
 --          counts  a value, in the format of lib/rates.lua
--- Returns  1, or 0 if it was added before, or is too old
+-- Returns  1, or 0 if the counts were added before, or are too old
 -- Errors   Rates.add()
 -- Cost     6 commands, 7 for the first of a minute
 -- For      Go

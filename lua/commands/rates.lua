@@ -1,10 +1,10 @@
--- rates: the counts of workers in some minutes, in the format of lib/rates.lua.
+-- rates: the counts of workers by minute, in the format of lib/rates.lua.
 --
 -- Args     first, minutes [, queue [, klass]]
 --          first    a time in the first minute
---          minutes  how many, at most 60
---          queue    only that one, unless it is ''
---          klass    only that one, unless it is ''
+--          minutes  at most 60
+--          queue    only this queue, unless ''
+--          klass    only this klass, unless ''
 -- Returns  an array with, for each minute that has any: its time, as text, and an array of fields
 --          and values
 -- Errors   Rates()

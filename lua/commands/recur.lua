@@ -1,8 +1,8 @@
 -- recur: puts a job into a queue repeatedly, at an interval.
 --
 -- Args     queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json,
---          retries n, backlog n, keep 1 when one that exists keeps its time, if its queue and
---          interval do not change
+--          retries n, backlog n; keep 1: an existing recurring job keeps its next time if queue and
+--          interval are the same
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands

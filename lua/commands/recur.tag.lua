@@ -1,4 +1,4 @@
--- recur.tag: adds tags to a recurring job, for the jobs that it puts from now on.
+-- recur.tag: adds tags to a recurring job, for the jobs that it will put.
 --
 -- Args     jid, tag...
 -- Returns  JSON of the recurring job's tags

@@ -1,4 +1,4 @@
--- recur.untag: removes tags of a recurring job.
+-- recur.untag: removes tags from a recurring job.
 --
 -- Args     jid, tag...
 -- Returns  JSON of the recurring job's tags

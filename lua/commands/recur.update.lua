@@ -1,4 +1,4 @@
--- recur.update: changes a recurring job; jobs that it has already put stay as they are.
+-- recur.update: changes a recurring job. Jobs already put stay unchanged.
 --
 -- Args     jid, then pairs: priority, interval, retries, data, klass, queue, backlog, tags json
 -- Returns  1

@@ -1,8 +1,8 @@
 -- relations: some dependents or dependencies of a job, in no particular order.
 --
--- Args     jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the last reply
--- Returns  an array: the cursor, which is 0 at the end, and an array of some thousand jids, perhaps
---          of one that was there before. Jobs that come or go meanwhile may be missing
+-- Args     jid, 'dependents' or 'dependencies', cursor: 0 at first, then as returned
+-- Returns  an array: the next cursor, 0 at the end, and an array of a few thousand jids. A jid may
+--          be returned twice, and one added or removed meanwhile may be missing
 -- Errors   Job(), Relations()
 -- Cost     1 command
 -- For      Go

@@ -1,7 +1,7 @@
 -- release: requeues a worker's job without using up a retry.
 --
 -- Args     jid, queue, worker, delay, data [, since]
---          since: only a job that runs since this time, unless it is ''
+--          since: only if this run began at this time, unless ''
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
 -- Cost     7 commands

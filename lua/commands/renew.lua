@@ -1,8 +1,8 @@
 -- renew: renews a worker's locks on many jobs.
 --
 -- Args     worker, jid...
--- Returns  an array with one text for each job: for how many seconds it is locked from now, or
---          '!' and the problem, as text_of formats it
+-- Returns  an array with a text for each job: the lock time in seconds from now, or '!' and the
+--          problem, in the format of text_of
 -- Errors   Renew()
 -- Cost     4 commands, 1 for each queue and 2 for each job
 -- For      Go

@@ -1,19 +1,20 @@
--- repair: applies an action to jobs that are named, that are in a list, and that match filters, in
--- the order in which they are named. Jobs that do not allow the action are left as they are. So is,
--- by cancel, a job with more than 1,000 dependencies, which Go cancels in steps.
+-- repair: applies an action to the named jobs that are in a list and match filters, in the order of
+-- their names. A job that does not allow the action is left alone, and so is, by cancel, a job with
+-- more than 1,000 dependencies, which Go cancels in steps.
 --
 -- Args     action, value, list, name, jids, limit, n, n arguments that are the filters of find,
 --          pairs
 --          action, value  cancel, promote, timeout, track, untrack or unfail, ''; priority, a
 --                         number; tag or untag, a JSON array of tags; move, a queue
 --          list, name     as in find, but not recurring; jids, '' for any job
---          jids           a JSON array of at most 500. Jobs that are not in the list are passed
---                         over. A job that is in a failure group by mistake is left, and leaves it
---          limit          how many jobs to find before it stops, or 0
---          pairs          of unfail: retries n, ttl seconds; of move: worker, delay, and those of
---                         put
--- Returns  JSON {count, left: [[jid, code, why], ...], looked}: how many were changed or needed no
---          change, which were left, and how many were looked at, of jids in long failure groups few
+--          jids           a JSON array of at most 500 jids. Jobs outside the list are passed over.
+--                         A job in a failure group by mistake is left alone, and leaves the group
+--          limit          the number of jobs to find, or 0 for any
+--          pairs          for unfail: retries n, ttl seconds; for move: worker, delay, and the
+--                         pairs of put
+-- Returns  JSON {count, left: [[jid, code, why], ...], looked}: the number of jobs changed or
+--          already so; the jobs left alone; and the number of jids examined, which is small in long
+--          failure groups
 -- Errors   Repair(), Queue(), Put()
 -- Cost     3 commands; 2 for each job of a failure group, and 2 to 17 for each change
 -- For      Go

@@ -1,7 +1,7 @@
 -- requeue: like put, for a job that must exist.
 --
 -- Args     worker, queue, jid, klass, data, delay, then the pairs of put
--- Returns  what put returns
+-- Returns  as put does
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
 -- For      classic

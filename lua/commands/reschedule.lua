@@ -1,9 +1,9 @@
--- reschedule: changes the time at which a waiting or scheduled job can be popped, and nothing else.
+-- reschedule: changes when a waiting or scheduled job is due, and nothing else.
 --
 -- Args     jid, seconds
--- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled.
---          Nil if there is no such job
--- Errors   Job(), Reschedule(), also when the job's life would end before
+-- Returns  the former state; a job that was neither waiting nor scheduled is left alone. Nil if
+--          there is no such job
+-- Errors   Job(), Reschedule(), also when the job would expire first
 -- Cost     8 commands
 -- For      Go
 -- Repeat   once

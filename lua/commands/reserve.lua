@@ -2,42 +2,41 @@
 -- becomes idle, and the next ready job wakes it.
 --
 -- Args     worker, count, poll, n, n arguments that are pairs, and at most 1000 queues:
---          count     how many jobs; may be 0: the worker has no room and is no longer idle
---          poll      the longest time in seconds before the worker asks again
---          order     ordered, if nothing is said: a queue is asked when those before it have no
---                    more; round-robin: one job of each queue in turn; shuffled: the same, and the
---                    next call has another order of queues; weighted: the jobs are divided among
---                    the queues with jobs by their weights, and chance decides about the rest.
---                    With one queue, there is no order
---          cursor    which queue is asked first by round-robin, from 0; by shuffled and weighted, a
---                    random number from 1 to 2147483646. A weighted call may be given the cursor of
---                    the last one with the same queues, which also has the queues that are owed a
+--          count     the number of jobs; 0 if the worker has no room: it is no longer idle
+--          poll      the longest time in seconds until the worker's next request
+--          order     ordered (default): a queue follows when the ones before it have no more jobs;
+--                    round-robin: one job of each queue in turn; shuffled: the same, with another
+--                    order of queues for the next call; weighted: the queues with jobs share the
+--                    jobs by weight, and chance decides about the remainder
+--          cursor    for round-robin, the index of the first queue, from 0; for shuffled and
+--                    weighted, a random number from 1 to 2147483646. weighted also takes the
+--                    returned cursor for the same queues, which records the queues that are owed a
 --                    turn
---          weights   one for each queue, in their order, separated by spaces: by weighted, a queue
---                    with weight 6 gives six times as many jobs as one with weight 1
---          claim     the claim that the last call returned
---          ahead     how many jobs more it takes if no other idle worker waits for one of the
---                    queues; none of a queue with a max-concurrency, nor after one
---          brief     1 if the worker was woken, and its last call that was not brief is so recent
---                    that this one needs neither say that it is there nor count who listens
---          polls     1 if only the time has it ask, so that it need not look right after another
---                    worker with the same queues has
---          owner     another worker for whom the jobs are locked
---          lock      for how many seconds they are locked, whatever their options and the queue say
--- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
---          as text, '0' when there may be more, for instance after it has dropped 60 jobs whose
---          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
---          of data, of which it then returns a part, at least one job; the queue for whose next due
---          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
---          no worker is idle or the call is brief, and -1 when this worker is idle and does not
---          listen itself. When there are jobs, the names of their fields as one text, separated by
---          spaces, with a space before the first if there are more jobs, or may be, that the worker
---          could have with more slots, or when jobs end that now use up a limit or a
---          max-concurrency; then the values of each job: fields of the job hash, where time is
---          since when the job is this worker's; heartbeat; and put_at, when it was put, or popped
---          before if it was released. They are one text, with the byte 1 between them; an array of
---          that without data and the data, from 512 bytes on; or an array of all values, if one
---          contains that byte or is missing
+--          weights   for weighted, the weights of the queues in their order, separated by spaces: a
+--                    queue with weight 6 yields six times as many jobs as one with weight 1
+--          claim     the claim returned by the last call
+--          ahead     how many more jobs to lock if no other idle worker waits for one of the
+--                    queues; none from or after a queue with a max-concurrency
+--          brief     1: skip the registration of the worker and the count of listeners. It was
+--                    woken, and a recent call did both
+--          polls     1: only a timer caused this call. It may rely on a recent look of another
+--                    worker at the same queues
+--          owner     another worker, for whom the jobs are locked
+--          lock      the lock time in seconds, in place of the jobs' options and the settings
+-- Returns  an array: the next cursor; the longest time in seconds until the next request, as text;
+--          the queue for whose next due job this worker waits, or ''; the number of clients that
+--          listen to the puts of classic clients, 2 if no worker is idle or the call is brief, and
+--          -1 if this worker is idle and does not listen itself; and, if there are jobs, the names
+--          of their fields as one text, separated by spaces, and the values of each job.
+--          The time is '0' when there may be more jobs now: after 60 expired jobs or 60 queues with
+--          jobs, or if the jobs have more than 2 MiB of data, of which the call returns a part, at
+--          least one job.
+--          The names begin with a space if the worker could have more jobs with more slots, or when
+--          running jobs free a limit or a max-concurrency.
+--          The values are fields of the job hash, where time is when this run began; heartbeat; and
+--          put_at, when the job was put, or last popped if it was released. They are one text,
+--          separated by the byte 1; from 512 bytes of data on, an array of this text without the
+--          data and the data; or an array of all values, if one contains that byte or is missing
 -- Errors   Reserve()
 -- Cost     of one queue 1 command if nothing is ready, 11 and 3 a job, 4 to become idle
 -- For      Go

@@ -1,8 +1,8 @@
 -- result: the end of a job, and its result.
 --
 -- Args     jid
--- Returns  JSON with the state; of a complete or failed job also the result, if it has one, and the
---          failure, if it has failed, both as text. Nil if there is no such job
+-- Returns  JSON with the state; for an ended job also the result, if it has one, and the failure,
+--          if it has failed, both as text. Nil if there is no such job
 -- Errors   Job()
 -- Cost     1 command
 -- For      Go

@@ -1,11 +1,11 @@
 -- retry: requeues a worker's job and uses up one of its retries.
 --
 -- Args     jid, queue, worker [, delay [, group, message [, 'here', since [, data [, result]]]]]
---          here: only a job that runs in this queue, and, unless it is '', since this time; group
---          and message may be '' then. Else the job goes to the queue from wherever it runs
---          result: that of a job that has failed because it had no retries left
--- Returns  the retries that are left; below 0 the job has failed, in the given group
---          or in failed-retries-<queue>
+--          here: only if the job runs in this queue, and, unless since is '', its run began then.
+--          group and message may then be ''. Without here, the job moves to the queue
+--          result: kept if the job fails because it has no retries left
+-- Returns  the remaining retries; below 0 the job has failed, in the given group or in
+--          failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands; a failure notifies at most 200 jobs that wait for it
 -- For      classic

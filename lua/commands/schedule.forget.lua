@@ -1,4 +1,4 @@
--- schedule.forget: forgets a schedule, unless a worker follows it and would register it again.
+-- schedule.forget: forgets a schedule, unless a follower would register it again.
 --
 -- Args     id
 -- Returns  'forgotten', 'followed' or 'unknown'

@@ -1,11 +1,10 @@
--- schedule.last: the time at which a schedule was last due, and the current time. A new schedule
--- counts as due now, so that its first job is the next one. Notes the worker that asks as a
--- follower.
+-- schedule.last: when a schedule was last due, and the current time. A new schedule counts as due
+-- now, so its first job is the next one. Registers the calling worker as a follower.
 --
 -- Args     id [, worker, digest]
---          digest stands for what the worker puts, and when
--- Returns  {last, now, what}, as text; last is not after now. The field what is empty, 'register'
---          if the worker must register the schedule, or 'differs' if others follow another one
+--          digest  of the worker's definition: the jobs and their times
+-- Returns  {last, now, what}, as text; last is not after now. what is empty, 'register' if the
+--          worker must register the schedule, or 'differs' if others follow another definition
 -- Errors   Schedule.last()
 -- Cost     6 commands, 2 more for a new schedule or worker
 -- For      Go

@@ -1,4 +1,4 @@
--- schedule.leave: notes that a worker that stops no longer follows its schedules.
+-- schedule.leave: removes a stopping worker from the followers of its schedules.
 --
 -- Args     worker, id...
 -- Returns  nil

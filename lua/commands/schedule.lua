@@ -1,10 +1,9 @@
--- schedule: puts the job of a schedule that was due at a time, unless another client has done so.
+-- schedule: puts the job of a schedule for a due time, unless another client has put it.
 --
 -- Args     id, due, missed, then the arguments of put: worker, queue, jid, klass, data, delay,
 --          pairs
---          missed is how many times there were since it was last due that get no job
--- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is
---          not due yet
+--          missed  the number of earlier due times that get no job
+-- Returns  as put does; nil if the schedule has passed that time; 0 if it is not due yet
 -- Errors   Schedule(), and those of put
 -- Cost     3 commands more than put; 1 more if times were missed
 -- For      Go

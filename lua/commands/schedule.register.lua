@@ -1,9 +1,9 @@
--- schedule.register: stores the definition of a schedule, in place of an earlier registration.
+-- schedule.register: stores the definition of a schedule, replacing an earlier one.
 --
 -- Args     id, digest, spec, on_missed, queue, klass, jid, data, pairs
---          jid     that of every job, or ''
---          data    that of the jobs; '' with pairs '' if the schedule is too large to be stored
---          pairs   a JSON array: the options of the jobs, as put takes them
+--          jid     of every job, or ''
+--          data    of the jobs; '' with pairs '' if the schedule is too large to store
+--          pairs   a JSON array: the options of the jobs, as for put
 -- Returns  nil
 -- Errors   Schedule.register()
 -- Cost     6 commands, 1 for each worker that follows it no more

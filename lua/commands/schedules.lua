@@ -1,10 +1,10 @@
 -- schedules: the registered schedules, by id.
 --
 -- Args     an id, or the offset and the limit of a list
--- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
---          one if there is any, where an item is {id, due, followers, fields}: when it was last
---          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,
---          since, seen, last, jid, missed and, of a single one, only, data and pairs
+-- Returns  JSON {now, total, items}. An item is {id, due, followers, fields}: when the schedule was
+--          last due, the hash of its followers as a list, and its spec, on_missed, queue, klass,
+--          digest, since, seen, last, jid and missed; for one id also only, data and pairs. With
+--          many followers there are fewer items than requested, but at least one
 -- Errors   Schedules()
 -- Cost     2 commands, 3 for each
 -- For      Go

@@ -1,10 +1,10 @@
--- subscription: the patterns of topics that queues subscribe to, which clients in PHP match.
+-- subscription: the patterns by which queues subscribe to topics. Clients in PHP match them.
 --
 -- Args     queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
 -- Returns  JSON. add: the queue's name, once for each of its patterns; remove, exists: whether the
---          queue had this pattern; get: the key of the queue's patterns, in an array, which is
---          empty when there are none; all: the queues of each pattern. That finds the queues that
---          subscribed by this script, and every queue that ever had a job
+--          queue had this pattern; get: an array of the key of the queue's patterns, or an empty
+--          one; all: the queues of each pattern, among the queues subscribed by this script and all
+--          queues that ever had a job
 -- Errors   Subscription()
 -- Cost     3 commands; all: 2, and 1 for each queue
 -- For      PHP

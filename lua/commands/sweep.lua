@@ -1,20 +1,19 @@
--- sweep: deletes and repairs leftovers: expired jobs, failed jobs that are too old or too many, and
--- tracked jobs that are gone. Notifies the dependents of failed jobs of failures by scripts that
--- did not, and releases the dependents of complete jobs that had too many for one call. In the
--- named queues, moves due jobs, and jobs whose locks have expired, to where a pop would find them.
+-- sweep: deletes and repairs leftovers: expired jobs, failed jobs over a limit of age or number,
+-- and tracked jobs that are gone. Notifies dependents of failures by scripts that did not, and
+-- releases the dependents of complete jobs that had too many for one call. In the named queues,
+-- moves due jobs, and jobs with expired locks, to where a pop would find them.
 --
--- Args     queue...; '*' alone: 100 of the known queues, and the next call looks at others; ''
---          alone: only the work on failed jobs, which workers ask for from time to time
--- Returns  how many jobs it has deleted, failed, notified or moved, or warned that their locks have
---          ended; '' alone: 1 if the next call continues among the failed jobs, 0 if it begins
---          again
+-- Args     queue...; '*' alone: 100 of the known queues, and other ones in the next call; '' alone:
+--          only failed jobs, for the periodic calls of workers
+-- Returns  the number of jobs deleted, failed, notified, moved, or warned of an expired lock; ''
+--          alone: 1 if the next call continues among the failed jobs, 0 if it begins again
 -- Cost     3 commands if there is nothing to do, and those of at most 100 ends of lives
 -- For      Go
 -- Repeat   safe
 --
--- The hash x:sweep has the failure groups where the next sweep continues, as a JSON array, the
--- place in the first of them, and the cursor of the groups after them; and the numbers of known
--- queues, and of tracked jobs, before the ones that it examines.
+-- The hash x:sweep holds where the next sweep continues: the failure groups, as a JSON array, the
+-- position in the first of them, and the cursor of the groups after them; and the positions in the
+-- lists of known queues and of tracked jobs.
 
 -- The number of failed jobs that a sweep examines, and of tracked ones.
 local LOOKED = 100

@@ -1,10 +1,10 @@
--- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
+-- tag: adds or removes tags of a job, or lists the jobs of a tag or the most used tags.
 --
 -- Args     'add' or 'remove', jid, tag... / 'get', tag, offset, count /
 --          'top', offset, count [, 'total']
 -- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
---          top: JSON of the tags that two or more jobs have, most first; with 'total',
---          JSON {total, tags}, total being how many such tags there are
+--          top: JSON of the tags with two or more jobs, most used first; with 'total',
+--          JSON {total, tags}, where total is the number of such tags
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
 -- For      classic

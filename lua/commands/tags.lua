@@ -1,4 +1,4 @@
--- tags: the tags that at least one job has. For clients in PHP.
+-- tags: the tags of existing jobs. For clients in PHP.
 --
 -- Args     offset, count
 -- Returns  a JSON array

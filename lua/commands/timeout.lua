@@ -1,4 +1,4 @@
--- timeout: expires the locks of running jobs at once. The jobs are popped before all others.
+-- timeout: expires the locks of running jobs now. These jobs are popped before all others.
 --
 -- Args     jid...
 -- Returns  nil

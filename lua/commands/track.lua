@@ -1,9 +1,9 @@
 -- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- Args     none, or: 'track' or 'untrack', jid [, 'tidy']
---          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
--- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
---          else 1 when that changed something, 0 when not
+--          tidy: removes some tracked jobs that are gone, and allows untracking such a job
+-- Returns  none: JSON {jobs, expired}, where expired has the jids of jobs that are gone;
+--          else 1 if this changed something, 0 if not
 -- Errors   Track() when there is no such job
 -- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job
 -- For      classic

@@ -1,7 +1,7 @@
 -- tracked: the jids of the tracked jobs, including jobs that are gone. For clients in PHP.
 --
 -- Args     none
--- Returns  a JSON array, oldest first, of the jobs that were tracked less than jobs-history ago
+-- Returns  a JSON array, oldest first, of the jobs tracked within the last jobs-history seconds
 -- Cost     2 commands
 -- For      PHP
 -- Repeat   safe

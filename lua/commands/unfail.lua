@@ -1,9 +1,9 @@
--- unfail: moves jobs of a failure group, the oldest failures first, into a queue.
+-- unfail: moves jobs of a failure group into a queue, oldest failure first.
 --
 -- Args     queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
--- Returns  how many were moved
+-- Returns  the number of moved jobs
 -- Errors   Unfail()
--- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
+-- Cost     8 commands, 6 a job: callers must bound the count; 1000 jobs take about 10 ms
 -- For      classic
 -- Repeat   once
 

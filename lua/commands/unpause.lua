@@ -1,4 +1,4 @@
--- unpause: unpauses queues, so that jobs are taken from them again.
+-- unpause: unpauses queues: jobs are taken from them again.
 --
 -- Args     queue...
 -- Returns  nil

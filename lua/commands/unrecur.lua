@@ -1,4 +1,4 @@
--- unrecur: deletes a recurring job; jobs that it has put are kept.
+-- unrecur: deletes a recurring job. Jobs already put are kept.
 --
 -- Args     jid
 -- Returns  1, existing or not

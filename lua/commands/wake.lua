@@ -1,9 +1,9 @@
 -- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
 --
 -- Args     queue...; or '' and the cursor of the last call, or '': at most 500 of all queues, fewer
---          if many workers do not listen. Woken are those of queues with jobs that are ready, or
---          due within an hour, if no worker waits for them
--- Returns  nil; of all queues a cursor, which is empty at the end
+--          if many workers do not listen. It then wakes workers of queues with ready jobs, or with
+--          jobs due within an hour that no worker waits for
+-- Returns  nil; of all queues the next cursor, empty at the end
 -- Errors   Wake()
 -- Cost     2 commands, 1 more a queue, 2 for a worker that is woken; of all queues up to 6 each
 -- For      Go

@@ -1,9 +1,9 @@
 -- withdraw: deletes a job that is not running and has not ended.
 --
 -- Args     jid
--- Returns  the state that the job was in: it was left as it is if that is running, complete or
---          failed. "unlinked" if it waited for more than 1,000 others: now it waits for fewer, and
---          for ever, and the caller asks again. Nil if there is no such job
+-- Returns  the former state; a running, complete or failed job is left alone. "unlinked" if the job
+--          has more than 1,000 dependencies: some are removed, the job is held back, and the caller
+--          must repeat the call. Nil if there is no such job
 -- Errors   Job(); Cancel() when another job depends on it
 -- Cost     1 command, or those of cancel
 -- For      Go

@@ -1,4 +1,4 @@
--- worker.deregister: removes workers from the list of known workers; they keep their locks.
+-- worker.deregister: removes workers from the list of known workers. They keep their locks.
 --
 -- Args     worker...
 -- Returns  nil

@@ -1,10 +1,10 @@
--- worker.register: registers a running worker and its description, which it must renew within 150
--- seconds. Releases some dependents of complete jobs that had too many for one call. Makes one
--- worker examine the failed jobs every 5 minutes.
+-- worker.register: registers a running worker with its description, which the worker must renew
+-- within 150 seconds. Releases some dependents of complete jobs that had too many for one call.
+-- Makes one worker examine the failed jobs every 5 minutes.
 --
 -- Args     worker, age, json
---          age   how many seconds ago the worker was started
---          json  an object that describes it, for workers with 'registered'
+--          age   the seconds since the worker's start
+--          json  an object, the worker's description, for workers with 'registered'
 -- Returns  nil, or a sum: 1 if sweep must still release such jobs; 2 if this worker should call
 --          sweep for failed jobs; 4 if it should call queues.record
 -- Errors   Worker.register()

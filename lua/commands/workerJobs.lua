@@ -1,8 +1,8 @@
 -- workerJobs: the jids of a worker's jobs. For clients in PHP.
 --
 -- Args     [worker [, from]]
---          from: only jobs whose locks end at that time or later; a score, such as (5 or -inf
--- Returns  a JSON array, the lock that ends first first; null when no worker is named
+--          from: only jobs with a lock expiry from this time on; a score, such as (5 or -inf
+-- Returns  a JSON array, earliest lock expiry first; null if no worker is named
 -- Errors   the server's when from is no score
 -- Cost     1 command
 -- For      PHP

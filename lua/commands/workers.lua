@@ -1,14 +1,13 @@
 -- workers: the workers seen recently, with the number of jobs of each, or the jobs of one.
 --
--- Args     [worker], or '', first, last [, 'registered', the cursor of the last call or '']: the
---          range of the list, negative ones counted from its end, '' for all
+-- Args     [worker], or '', first, last [, 'registered', the cursor of the last call or '']: a
+--          range of the list, where negative numbers count from the end, '' for all
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
---          registered: JSON {cursor, workers} of at most 500, last seen last, with the text of
---          each that has registered, SEEN|STARTED|JSON, as registered or as gone, and a cursor,
---          which is empty at the end. A worker has gone 150 seconds after it registered; if it is
---          not subscribed, when its locks have expired or it was not seen for 70 seconds;
---          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
---          another worker has it
+--          registered: JSON {cursor, workers}: at most 500 workers, last seen last, each registered
+--          one with the text SEEN|STARTED|JSON, as registered or as gone, and the next cursor,
+--          empty at the end. A worker is gone 150 seconds after its registration; if it is not
+--          subscribed, when its locks have expired or it was not seen for 70 seconds;
+--          of one: {jobs, stalled} as jids. A timed-out job is listed even if another worker has it
 -- Errors   Workers()
 -- Cost     2 commands, 2 for each worker, 3 if registered, 4 if it may have died
 -- For      classic

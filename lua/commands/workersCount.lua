@@ -1,4 +1,4 @@
--- workersCount: the number of workers, including the ones not seen for long. For clients in PHP.
+-- workersCount: the number of workers, including workers not seen for long. For clients in PHP.
 --
 -- Args     none
 -- Returns  an integer
