@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,10 +119,13 @@ func (c *Client) encodePut(p *put) (err error) {
 }
 
 // decode returns the decoded form of stored data or a stored result.
-func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
-	e := wire.OpenEnvelope(stored)
+func (c *Client) decode(jid, what string, stored json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(stored, []byte("x:codec")) {
+		return stored, nil // as usual, without copying them for OpenEnvelope
+	}
+	e := wire.OpenEnvelope(string(stored))
 	if e == nil {
-		return json.RawMessage(stored), nil
+		return stored, nil
 	}
 	name, key, _ := strings.Cut(e.Codec, ":")
 	for _, codec := range c.codecs {
@@ -133,18 +137,18 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 			err = fmt.Errorf("%q returned what is not JSON", name)
 		}
 		if err != nil {
-			return json.RawMessage(stored), &Error{Op: "decode", Code: ErrInvalid, JID: jid, Err: err,
+			return stored, &Error{Op: "decode", Code: ErrInvalid, JID: jid, Err: err,
 				Message: fmt.Sprintf("the %s can't be decoded: %v", what, err)}
 		}
 		return data, nil
 	}
-	return json.RawMessage(stored), &Error{Op: "decode", Code: ErrInvalid, JID: jid,
+	return stored, &Error{Op: "decode", Code: ErrInvalid, JID: jid,
 		Err:     errUnknownCodec,
 		Message: fmt.Sprintf("the %s is encoded by %q, which the client does not know", what, name)}
 }
 
 // decodeData decodes the data of a job read from the server.
 func (j *Job) decodeData() {
-	j.Data, j.undecoded = j.client.decode(j.JID, "data", string(j.Data))
+	j.Data, j.undecoded = j.client.decode(j.JID, "data", j.Data)
 	j.dataSum = maphash.Bytes(dataSeed, j.Data)
 }

@@ -69,12 +69,15 @@ type storedData json.RawMessage
 // dataSeed is the seed of the checksums of data, by which a job detects changes.
 var dataSeed = maphash.MakeSeed()
 
+// isChanged reports whether Data has changed since the job was read.
+func (j *Job) isChanged() bool { return j.dataSum != maphash.Bytes(dataSeed, j.Data) }
+
 // stored returns the job's data as an argument of a put.
 func (j *Job) stored() any {
-	if j.dataSum == maphash.Bytes(dataSeed, j.Data) {
-		return storedData(j.Data)
+	if j.isChanged() {
+		return j.Data
 	}
-	return j.Data
+	return storedData(j.Data)
 }
 
 // shownJSON returns data for [json.Marshal]: unchanged, or as a string if it is not JSON.

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -315,7 +316,7 @@ func optionPairs(op string, options []PutOption) ([]any, error) {
 // Decode decodes stored data from a reply of [Client.Do]: JSON, or the envelope of a [Codec]. Data
 // that no codec of the client can decode is returned unchanged, with [ErrInvalid].
 func (c *Client) Decode(stored []byte) (json.RawMessage, error) {
-	return c.decode("", "data", string(stored))
+	return c.decode("", "data", bytes.Clone(stored))
 }
 
 // warn logs an error of the client's hub.

@@ -98,7 +98,7 @@ type recurringReply struct {
 
 func (r *recurringReply) job(c *Client) *RecurringJob {
 	// Undecodable data stays as it is.
-	data, _ := c.decode(string(r.JID), "data", string(r.Data))
+	data, _ := c.decode(string(r.JID), "data", json.RawMessage(r.Data))
 	job := &RecurringJob{
 		Backlog:  r.Backlog.Int(),
 		Count:    r.Count.Int(),

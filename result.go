@@ -186,7 +186,7 @@ func (r *endReply) isFinal() bool {
 func (c *Client) toResult(r *endReply, jid string) Result {
 	result := Result{State: State(r.State), jid: jid}
 	if r.Result != nil {
-		result.Data, result.undecoded = c.decode(jid, "result", string(*r.Result))
+		result.Data, result.undecoded = c.decode(jid, "result", json.RawMessage(*r.Result))
 		result.Data = shownJSON(result.Data)
 	}
 	var failure failureReply

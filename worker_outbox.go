@@ -62,7 +62,7 @@ func finishArgs(worker string, reports []*report) []any {
 		details := r.details()
 		if r.Action != ActionComplete || r.data != "" || len(details) > 0 {
 			count = -1
-			args = append(args, string(r.Action), r.jid, r.queue, r.data, strconv.Itoa(len(details)))
+			args = append(args, string(r.Action), r.jid, r.queue, r.data, len(details))
 			args = wire.Anys(args, details...)
 			continue
 		}
@@ -71,7 +71,7 @@ func finishArgs(worker string, reports []*report) []any {
 			count, queue, named = len(args)-1, r.queue, 0
 		}
 		named++
-		args[count] = strconv.Itoa(named)
+		args[count] = named
 		args = append(args, r.jid)
 	}
 	return args

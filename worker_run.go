@@ -25,7 +25,6 @@ type run struct {
 	jid      string // these four are copies, as the handler may change the job
 	klass    string
 	queue    string
-	original string            // the data
 	since    string            // when popped, by the server's clock
 	attempt  int               // 1 for the first in the queue
 	waited   time.Duration     // until the pop
@@ -77,16 +76,15 @@ func (h *hold) setProgress(r *progressReport) {
 // newRun returns the run of a job that was reserved by a call sent at the given time.
 func newRun(w *Worker, job *Job, sent time.Time) *run {
 	r := &run{
-		worker:   w,
-		job:      job,
-		jid:      job.JID,
-		klass:    job.Klass,
-		queue:    job.Queue,
-		original: string(job.Data),
-		since:    job.since,
-		attempt:  job.Attempt,
-		waited:   job.Waited,
-		route:    w.mux.find(job.Klass),
+		worker:  w,
+		job:     job,
+		jid:     job.JID,
+		klass:   job.Klass,
+		queue:   job.Queue,
+		since:   job.since,
+		attempt: job.Attempt,
+		waited:  job.Waited,
+		route:   w.mux.find(job.Klass),
 	}
 	if w.observer.notify != nil {
 		r.lossKnown = make(chan struct{})
@@ -201,9 +199,6 @@ func (r *run) call(ctx context.Context) (err error) {
 // decode decodes the job's data. A codec may be slow.
 func (r *run) decode() error {
 	r.job.decodeData()
-	if string(r.job.Data) != r.original {
-		r.original = string(r.job.Data)
-	}
 	if errors.Is(r.job.undecoded, errUnknownCodec) {
 		return FailWith(r.klass+":data", r.job.undecoded)
 	}
@@ -257,7 +252,7 @@ func (r *run) unreturned(problem error) error {
 // return, such as Backoff, FailGroup or a method of the error, that counts as a panic of the
 // handler.
 func (r *run) decide(err error) *report {
-	if err != nil || r.isOverwritten() || string(r.job.Data) != r.original {
+	if err != nil || r.isOverwritten() || r.job.isChanged() {
 		return r.decideGuarded(err)
 	}
 	rep := r.report(Outcome{Action: ActionComplete})
@@ -312,7 +307,7 @@ func (r *run) changedData() (string, error) {
 		return "", invalid("complete", r.jid,
 			"the handler has overwritten its job: Job.Refresh reads it again")
 	}
-	if string(r.job.Data) == r.original {
+	if r.fault != nil || !r.job.isChanged() {
 		return "", nil
 	}
 	return r.job.data("complete")
@@ -357,10 +352,7 @@ func (r *run) settled(err error) Outcome {
 }
 
 // copyOfJob returns a copy of the job for a function of the user, which may overwrite it.
-func (r *run) copyOfJob() *Job {
-	job := *r.job
-	return &job
-}
+func (r *run) copyOfJob() *Job { return new(*r.job) }
 
 func (r *run) backoffOf() Backoff {
 	if r.route.backoff != nil {

@@ -60,7 +60,7 @@ func (a *Asker) Ask(room, ahead int) []any {
 	count, wants := min(a.room, AtOnce), a.room+a.ahead
 	queues, weights := a.queuesFor(wants)
 	args := make([]any, 0, calls.ReserveArgs+len(a.config.Lock)+mostPairs+len(queues))
-	args = append(args, a.name, strconv.Itoa(count), a.poll, nil)
+	args = append(args, a.name, count, a.poll, nil)
 	args = wire.Anys(args, a.config.Lock...)
 	if wants > 0 && len(queues) > 1 {
 		args = a.appendOrder(args, weights)
@@ -75,9 +75,9 @@ func (a *Asker) Ask(room, ahead int) []any {
 		args = append(args, "brief", "1")
 	}
 	if ahead = min(a.ahead, AtOnce-count); a.brief || ahead > 0 {
-		args = append(args, "ahead", strconv.Itoa(ahead)) // the script expects the usual pairs
+		args = append(args, "ahead", ahead) // the script expects the usual pairs
 	}
-	args[calls.ReserveArgs-1] = strconv.Itoa(len(args) - calls.ReserveArgs)
+	args[calls.ReserveArgs-1] = len(args) - calls.ReserveArgs
 	a.Polls = false // if the answer is lost, the next request must repeat its claim
 	a.forgetWoken()
 	return wire.Anys(args, queues...)

@@ -28,14 +28,15 @@ const smoothing = 16
 // A Rule is the state of the exchanges of one worker. Its zero value never pauses.
 type Rule struct {
 	pause  time.Duration
-	ended  time.Time // the last exchange
-	streak int       // exchanges that have followed each other closely
-	gap    float64   // the average time between their ends
-	jobs   float64   // the average number of jobs that each has brought
+	timer  *time.Timer // of the pauses
+	ended  time.Time   // the last exchange
+	streak int         // exchanges that have followed each other closely
+	gap    float64     // the average time between their ends
+	jobs   float64     // the average number of jobs that each has brought
 }
 
 // New returns a rule with a pause. A pause of 0 or less means none.
-func New(pause time.Duration) Rule { return Rule{pause: max(0, pause)} }
+func New(pause time.Duration) Rule { return Rule{pause: max(0, pause), timer: time.NewTimer(0)} }
 
 // Began records the beginning of an exchange.
 func (r *Rule) Began(now time.Time) {
@@ -84,13 +85,12 @@ func (r *Rule) Pause(ctx context.Context, due <-chan struct{}, next func() (asks
 		if !runs || wait == 0 {
 			return
 		}
-		timer := time.NewTimer(wait)
+		r.timer.Reset(wait)
 		select {
 		case <-due:
-		case <-timer.C:
+		case <-r.timer.C:
 		case <-ctx.Done():
 			return
 		}
-		timer.Stop()
 	}
 }

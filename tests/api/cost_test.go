@@ -434,7 +434,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 		}
 		assert.NoError(t, errors.Join(taker.Complete(t.Context(), "taken", jobs[0].JID)...))
 	})
-	assert.LessOrEqual(t, perTake, 82.0, "a put, a Take and its completion")
+	assert.LessOrEqual(t, perTake, 78.0, "a put, a Take and its completion")
 
 	// A worker that is idle until the put wakes it.
 	w := must(qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"idle"}}))(t)
@@ -452,5 +452,5 @@ func TestCallsAllocateLittle(t *testing.T) {
 	})
 	stop()
 	<-ended
-	assert.LessOrEqual(t, perJob, 120.0, "one job at a time, from the put to the outcome")
+	assert.LessOrEqual(t, perJob, 104.0, "one job at a time, from the put to the outcome")
 }

@@ -223,6 +223,18 @@ func TestACallHasJobsOfOneKey(t *testing.T) {
 	require.Equal(t, qless.StateWaiting, e.Read("6").State)
 }
 
+// The worker does not touch the data of a job without a key, which may be JSON only to other clients.
+func TestAJobWhoseKeyFailsKeepsItsData(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, By: func(*qless.Job) string { panic("a misdeed") }})
+	w.put(0, 1, qless.Retries(0))
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:0", "data", "NaN").Err())
+	w.begin()
+	e.fails("0", "Row:panic")
+	require.Equal(t, "NaN", string(e.Read("0").Data))
+	w.stop()
+}
+
 func TestWaitingMembersAreReleased(t *testing.T) {
 	for how, end := range map[string]func(w *bulkWorker){
 		"pause": func(w *bulkWorker) { w.Pause() },
