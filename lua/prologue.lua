@@ -5,7 +5,7 @@
 
 local call = redis.call
 
--- Reports whether the script's user may run a command. Nil before Redis 7.0.
+-- Reports whether the script's user may run a command. Nil before Redis 7.0, which can't tell.
 local may_run = redis.acl_check_cmd
 
 -- Redis before 7.0 with "lua-replicate-commands no", and KeyDB, copy scripts to replicas. They
@@ -23,7 +23,7 @@ local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
 local command = ARGV[1]
 
--- Lua can't tell an empty list from an empty object, and cjson encodes both like this.
+-- Classic clients expect {} for an empty list: cjson can't tell it from an empty object.
 local empty_list = classic and '{}' or '[]'
 
 -- Old clients, such as qless-py 0.11.4, omit the worker's name in put.

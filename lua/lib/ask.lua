@@ -31,7 +31,7 @@
 --   kept      whether this call left jobs waiting only because of their limits, or because of their
 --             queue's max-concurrency or max-rate
 
--- Reads several queues. Returns their names, also as one text, unique to these queues: names may
+-- Reads several queues. Returns the names, also as one text, unique to these queues: names may
 -- contain any separator.
 local function read_many(first) -- cold
   if #ARGV < first or #ARGV - first >= 1000 then
@@ -39,7 +39,7 @@ local function read_many(first) -- cold
   end
   local queues = {unpack(ARGV, first)}
   local list = cjson.encode(queues)
-  -- checking each name would be expensive
+  -- Checking each name would be expensive.
   if string.find(list, '""', 1, true) then
     for i = 1, #queues do
       named('Reserve', 'queue', queues[i])
@@ -55,8 +55,7 @@ local function read_queues(first)
   return read_many(first)
 end
 
--- Reads the weights of count queues, as JSON if they are usual, which is faster. Returns their
--- sums.
+-- Reads the weights of count queues, usual ones as JSON for speed. Returns the sums.
 local function read_weights(text, count) -- cold
   local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
   if not ok or string.find(text, '[^%d. ]') then

@@ -3,14 +3,14 @@
 -- An empty list, never changed.
 local none = {}
 
--- Fails if the server accepts no writes at all: a replica, or a master with too few replicas. The
--- key never exists.
+-- Fails if the server accepts no writes at all, such as a replica, or a master with too few
+-- replicas. The key never exists.
 local function must_write()
   call('del', prefix .. 'x:none')
 end
 
 -- Tries to add a member to a sorted set, as the first write of a script that takes or ends jobs. A
--- server without free memory rejects such a write at first, but not after a write that needs none.
+-- server without free memory rejects this first write, but not one after a write that needs none.
 local function add_first(key, score, member)
   local reply = try('zadd', key, score, member)
   if type(reply) == 'table' then

@@ -1,5 +1,5 @@
--- Batches. A batch is a job with the option b, {"n": number of members}. It depends on its members
--- and, while the batch is open, on OPEN.
+-- Batches. A batch is a job with the option b, {"n": number of members}. The job depends on all
+-- members and, while the batch is open, on OPEN.
 
 -- Reports whether the options text belongs to a batch.
 local function is_batch(stored) -- cold
@@ -21,8 +21,8 @@ local function read_batch(area, jid) -- cold
   return stored
 end
 
--- Reads the batches that items are put into, and lists the members of each. A new job without
--- dependencies can't wait for its own batch.
+-- Reads the batches of items, and lists the new members of each. A new job without dependencies
+-- can't wait for its own batch.
 local function read_batches(area, batches, items) -- cold
   for _, item in ipairs(items) do
     local jid = item.given.batch

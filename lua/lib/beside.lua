@@ -1,11 +1,11 @@
--- Large data of jobs, returned to Go beside their JSON: encoding it as JSON takes ten times as long
--- as sending it. A call sends limited amounts of data and JSON, and the caller asks for the rest.
+-- Large data of jobs, returned to Go beside their JSON: encoding data as JSON takes ten times as
+-- long as sending. A call sends limited amounts of data and JSON, and the caller asks for the rest.
 
--- The smallest size of large data, and the bytes of it that a call may send.
+-- The smallest size of large data, and the bytes of large data that a call may send.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 
--- The large data in this call, or nil, and its size in bytes.
+-- The large data in this call, or nil, and the size in bytes.
 local large
 local large_bytes = 0
 

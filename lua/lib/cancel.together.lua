@@ -1,4 +1,4 @@
--- Canceling jobs together. No job is canceled if one has a dependent outside. If there are too many
+-- Canceling jobs together. No job is canceled if any has a dependent outside. If there are too many
 -- jobs for one call, the caller must name the rest again. Dependents are canceled first, so no job
 -- ever waits for a deleted job.
 

@@ -3,8 +3,8 @@
 -- The number of dependencies that a call may still follow. Longer circles go undetected.
 local followable = 1000
 
--- Returns the changes to dependencies by the puts of a call: for each parent, by jid, whether a
--- child will wait for it.
+-- Returns the changes to dependencies by the puts of a call: for each parent and child, by jid,
+-- whether the child will wait.
 local function changes_of(items) -- cold
   local changes = {}
   local function note(jid, other, waits)
@@ -25,8 +25,7 @@ local function changes_of(items) -- cold
   return changes
 end
 
--- Returns the jobs that wait for a job after these changes, directly or indirectly, and the job
--- itself.
+-- Returns the direct and indirect dependents of a job after these changes, and the job itself.
 local function waiting_for(jid, changes) -- cold
   local list, seen, at = {jid}, {[jid] = true}, 1
   while list[at] and followable > 0 do
@@ -56,7 +55,7 @@ local function circle_of(jid, others, changes) -- cold
   end
 end
 
--- Fails if a job that is put again would wait for itself. A new job can't: it has no dependents.
+-- Fails if a job that is put again would wait for itself. A new job has no dependents, so it can't.
 local function refuse_circles(items) -- cold
   local changes
   for _, item in ipairs(items) do

@@ -143,8 +143,7 @@ local function read_config(queues)
   return try('hmget', prefix .. 'config', unpack(fields))
 end
 
--- Reports whether any of the jobs has dependents, dependents of other jobs remain, or the key more
--- exists.
+-- Reports whether any job has dependents, dependents of others remain, or the key more exists.
 local function any_dependents(items, more)
   if not items[2] then
     return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
@@ -156,8 +155,7 @@ local function any_dependents(items, more)
   return count_existing(keys) > 0
 end
 
--- Appends the last entry to the history of a job. If the list was missing, the job may have an old
--- history.
+-- Appends the last entry to a job's history. A job that had no list may have the old kind.
 local function record_done(jid, key, done, cap)
   local entries = record(key, done, cap)
   if entries == 1 then

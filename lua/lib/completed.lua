@@ -4,7 +4,7 @@
 -- The maximum number of old jobs that a call deletes: more would stall the server.
 local PRUNED = 100
 
--- Deletes a job if it is complete.
+-- Deletes a job if complete.
 local function delete_job(jid)
   local state, tags = unpack(try('hmget', job_key(jid), 'state', 'tags'))
   if state == 'complete' then
@@ -12,7 +12,7 @@ local function delete_job(jid)
   end
 end
 
--- Deletes at most limit completed jobs: those from before a time, or the excess.
+-- Deletes at most limit completed jobs: older than a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
   local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)

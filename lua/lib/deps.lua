@@ -12,9 +12,8 @@ local function not_depending(jid, state) -- cold
   return new_problem('not_depending', jid, is('not in the depends state: ' .. tostring(state)))
 end
 
--- Returns the jobs in the list, from first on, that a job must wait for: jobs that exist, or that
--- this call puts earlier, and that are not complete. Otherwise nil, and the problem with one of
--- them.
+-- Returns the jobs in the list, from first on, that a job must wait for: existing jobs, and jobs
+-- put earlier by this call, unless complete. On a problem with one, returns nil and the problem.
 local function needed(jid, list, first, before, strict) -- cold
   local others = {}
   for i = first, #list do

@@ -1,4 +1,4 @@
--- Due jobs. The server has no timer, so every command that asks a queue for jobs moves them.
+-- Due jobs. The server has no timer: every command that asks a queue for jobs moves due jobs.
 
 -- Puts the child of a recurring job for the given due time.
 local function spawn(queue, parent, child, job, at)
@@ -11,8 +11,7 @@ local function spawn(queue, parent, child, job, at)
   record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
--- Returns the next number after count not used by a child of the recurring job. The steps grow with
--- each try.
+-- Returns the next number after count unused by the recurring job's children, in growing steps.
 local function next_child(parent, count)
   local taken = 0
   repeat
@@ -29,7 +28,7 @@ local function count_in(text)
   return count >= 0 and count < 2 ^ 53 and count or 0
 end
 
--- Spawns at most limit due children of a recurring job. Returns their number.
+-- Spawns at most limit due children of a recurring job. Returns the number spawned.
 local function spawn_due(queue, parent, due, limit)
   local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget',
     recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog',
@@ -81,7 +80,7 @@ local function priority_of(jid)
   return priority or not job.err and call('exists', job_key(jid)) == 1 and '0', stored
 end
 
--- Returns the score of a job that keeps its place when lost (own_place): by its due time, as the
+-- Returns the score of a job with a place of its own when lost (own_place): by its due time, as the
 -- nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
   local at = finite(try('zscore', scheduled, jid), now)

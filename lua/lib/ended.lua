@@ -1,10 +1,9 @@
 -- The effects of the end of a job with options: completion, failure, cancellation or expiry.
 
--- The maximum size of a message about the end of a job, in bytes. A larger message is cut down to
--- the state.
+-- The maximum size in bytes of a message about a job's end. A larger one has only the state.
 local LARGEST_END = 65536
 
--- Notifies waiting clients of the end of a job, with all details if its record is not kept.
+-- Notifies waiting clients of the end of a job, with all details unless the record is kept.
 local function publish_end(jid, state, forgotten) -- cold
   local message = (state == 'complete' or state == 'failed') and read_end(try, jid)
   if not message then
@@ -80,7 +79,7 @@ local function forget_completed(items) -- cold
   each_slice(call, 'del', prefix .. 'x:none', keys)
 end
 
--- Like job_ended, for complete jobs, freeing the slots of their limits together. Deletes jobs whose
+-- Like job_ended, for complete jobs, but leaves limits to stop_all_limited. Deletes jobs whose
 -- records are not kept, and sets forgotten on their items. Reports whether there were any.
 local function all_completed(items) -- cold
   local lives, over, claiming, known = {}, {}, {}, {}

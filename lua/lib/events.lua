@@ -1,9 +1,9 @@
 -- Events. Changes are published on PREFIX log, or on PREFIX x:log if classic scripts do not publish
 -- them. Changes of tracked jobs are published on more channels.
 
--- Refuses a user without the right to publish, before the first write. Redis before 7.0 can't tell,
--- and makes the change without an event. Patched servers must be asked about a whole command, with
--- a message.
+-- Refuses a user without the right to publish, before the first write. Redis before 7.0 can't tell:
+-- changes are then made without events. Patched servers must be asked about a whole command, with a
+-- message.
 local function must_publish()
   if may_run and not may_run('publish', prefix .. 'log', '') then
     error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})

@@ -1,11 +1,11 @@
 -- Fair shares. Jobs with the option g, {"t": tenant, "w": weight}, wait behind all others of their
--- priority, and their tenants take turns. A job's turn is a number from 0 on, part of its score:
--- priority - 0.5 - turn. It is the turn of the first job in the queue, or the end of its tenant's
--- last turn if that is later. The length of a turn is a step divided by the weight.
+-- priority, and the tenants take turns. A job's turn is a number from 0 on, part of the score:
+-- priority - 0.5 - turn. It is the turn of the first job in the queue, or the end of the tenant's
+-- last turn if later. The length of a turn is a step divided by the weight.
 --
--- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. Tenants are
--- removed when their turns have passed. The script that takes the last of their jobs deletes the
--- key. Classic scripts do not, so the key also expires some time after the last job was taken.
+-- x:fair:PRIORITY:QUEUE is a sorted set of tenants by the end of the last turn. Tenants are removed
+-- when their turns have passed. The script that takes the tenants' last job deletes the key.
+-- Classic scripts do not, so the key also expires some time after the last job was taken.
 
 -- The largest priority, on either side of 0, that leaves room for turns in a score.
 local MAX_FAIR_PRIORITY = 10000
@@ -38,7 +38,7 @@ local function first_turn(queue, priority) -- cold
   return score and math.max(priority - 0.5 - score, 0), first.err
 end
 
--- Returns the length of a turn of weight 1: large enough for a hundredth of it to change a score.
+-- Returns the length of a turn of weight 1: so large that a hundredth of it changes a score.
 local function turn_step(priority) -- cold
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
@@ -142,8 +142,7 @@ local function leave_turns(queue, priority) -- cold
   end
 end
 
--- Returns the score of a job that begins to wait now, with the options stored, or false; turns is
--- known in fair_score.
+-- Returns the score of a job that waits from now on; stored may be false. turns is known, as above.
 local function score_of(queue, priority, stored, turns) -- cold
   return stored and has_option(stored, FAIR) and fair_score(queue, priority, stored, turns) or
     work_score(now, priority)

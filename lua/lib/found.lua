@@ -8,9 +8,8 @@ local function due_member(jid, queue, state) -- cold
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 
--- Returns the JSON of one job, or nil. With try, a key of another type counts as no job. Only
--- callers with asks_due receive a job's due time, and large data beside the JSON; classic clients
--- don't.
+-- Returns the JSON of one job, or nil. With try, a key of another type counts as no job. With
+-- asks_due, unset for classic clients, adds the due time, and sets large data beside the JSON.
 local function find_job(run, jid, asks_due)
   local job = read_job(run, jid)
   if not job[JID] then

@@ -25,9 +25,9 @@ local function read_owned(area, item, worker)
   end
 end
 
--- Takes a job from its worker and changes some of its fields. The caller has already written the
--- job's new place, because that write may fail. The text what names the end of the run, if the job
--- ran; a failed job keeps its result.
+-- Takes a job from its worker and changes some fields. The caller has already written the job's new
+-- place, because that write may fail. The text what names the end of the run, if the job ran; a
+-- failed job's result is written, too.
 local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)

@@ -10,7 +10,7 @@ local function history_cap(text)
   return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
--- Trims a list longer than the cap to its first entry and its newest.
+-- Trims a list longer than the cap to the first entry and the newest.
 local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -107,8 +107,8 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 
--- Returns the whole history as a JSON array. A caller that has just appended an entry passes its
--- object, or false.
+-- Returns the whole history as a JSON array. A caller that has just appended an entry passes the
+-- entry's object, or false.
 local function history_json(jid, newest)
   local list = try('lrange', job_key(jid) .. '-history', '0', '-1')
   local n = #list

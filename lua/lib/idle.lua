@@ -1,11 +1,12 @@
 -- Becoming idle, staying idle, and becoming busy again. A worker that receives fewer jobs than
--- wanted is in x:idle, and waits for jobs of each of its queues (lib/wake.lua) until it is woken or
--- polls. It claims the next due job, so that only one worker wakes for the job (lib/coming.lua).
+-- wanted is in x:idle, and waits for jobs of each of its queues (lib/wake.lua) until woken or the
+-- next poll. It claims the next due job, so that only one worker wakes for the job
+-- (lib/coming.lua).
 
 -- The maximum number of lapsed entries to remove from a queue at once.
 local LAPSED = 500
 
--- The maximum number of queues, and of workers waiting for them, that others_idle checks.
+-- The maximum number of queues, and of workers waiting for these, that others_idle checks.
 local MOST_LOOKED = 100
 
 -- Returns the time at which a worker's entries lapse. A worker that has not polled by then is gone.
@@ -13,8 +14,7 @@ local function lapse(poll)
   return later(3 * math.max(poll, 10))
 end
 
--- Returns the number of clients that listen for puts by classic scripts, and whether this worker
--- listens.
+-- Returns the number of clients listening for puts by classic scripts, and whether the worker does.
 local function count_listeners(worker)
   local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
   return counts[2], counts[4] > 0
@@ -28,7 +28,7 @@ local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end
 
--- Notes that an idle worker has checked all queues. Others with the same queues need not check them
+-- Notes that an idle worker has checked all queues. Others with the same queues need not check
 -- right afterward.
 local function note_looked(ask) -- cold
   local ms = math.floor(math.min(1000, 100 * ask.poll))
@@ -37,7 +37,7 @@ local function note_looked(ask) -- cold
   end
 end
 
--- Renews the worker's entries. Reports whether it has an entry for each of its queues.
+-- Renews the worker's entries. Reports whether each of its queues has one.
 local function renew_entries(ask)
   if #ask.queues <= FEW_QUEUES then
     for i = 1, #ask.queues do
@@ -50,8 +50,8 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to reply to a worker that only polls. It was not woken since it became idle, so the only
--- possible jobs are those put by classic scripts, which wake no worker. If another worker has just
+-- Tries to reply to a worker that only polls. The worker was not woken since it became idle, so the
+-- only possible jobs are puts by classic scripts, which wake no worker. If another worker has just
 -- checked all queues, this one only has to poll again before that worker does. Returns the time to
 -- wait, or nil.
 local function stay_idle(ask) -- cold
@@ -149,7 +149,7 @@ local function become_busy(ask)
 end
 
 -- Removes some workers with lapsed entries from the waiting workers. They are no longer idle,
--- unless they are subscribed: those may wait for jobs of other queues.
+-- except for subscribed workers, which may wait for jobs of other queues.
 local function drop_lapsed(waiting) -- cold
   local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
   if #gone == 0 then
@@ -203,8 +203,8 @@ local function enter_list(name, lapses, absent) -- cold
   end
 end
 
--- Adds the worker to the workers with its list of queues. The list's entries last for an hour, and
--- missing entries are added. A repeated poll has time to remove some workers that are gone.
+-- Adds the worker to the workers with the same list of queues. The list's entries last for an hour,
+-- and missing entries are added. A repeated poll has time to remove some workers that are gone.
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
@@ -229,7 +229,7 @@ local function wait_in_list(ask, again) -- cold
   end
 end
 
--- Makes a worker wait for jobs of a queue until its entry lapses.
+-- Makes a worker wait for jobs of a queue until the entry lapses.
 local function wait_for(queue, worker, lapses, again)
   local waiting = waiting_key(queue)
   if try('zadd', waiting, lapses, worker) == 1 then
@@ -253,7 +253,7 @@ end
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
   if ask.claim ~= '' and ask.claim ~= claimed and drop_claim(ask) then
-    wake(ask.claim) -- before this worker can be woken itself
+    wake(ask.claim) -- before this worker itself can be woken
   end
   local again = try('sadd', idle_key(), ask.worker) == 0
   if #ask.queues <= FEW_QUEUES then

@@ -1,7 +1,7 @@
 -- Jobs as clients read them.
 
 -- The places of a job's fields, which are read together. Taking a job reads the fields up to
--- OPTIONS, and the next three for the few jobs that have them.
+-- OPTIONS, and for a few jobs the next three.
 local KLASS = 1
 local QUEUE = 2
 local PRIORITY = 3
@@ -37,8 +37,7 @@ end
 -- the command relations.
 local MAX_RELATED = 4000
 
--- Returns the members of one of the sets. If there is no room, returns none, and adds the set's
--- name to left_out.
+-- Returns the members of one of the sets, or if there is no room, none, with its name in left_out.
 local function related(jid, name, left_out) -- cold
   local key, room = job_key(jid) .. '-' .. name, budget.relations
   if room then

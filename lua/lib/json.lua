@@ -20,7 +20,7 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 
--- Returns the elements of a stored list, or none if it is missing or damaged.
+-- Returns the elements of a stored list, or none if missing or damaged.
 local function list_of(text)
   if not text then
     return {}

@@ -4,7 +4,7 @@
 -- within the last second. x:filled has the queues filled since by scripts of this project. Classic
 -- scripts do not record this, so all marks expire after a second.
 --
--- ask.known, if there are several queues, holds one call's knowledge about them:
+-- ask.known, for several queues, holds the knowledge of one call:
 --
 --   marks   of all queues; queues with the mark chosen are checked
 --   empty   by number, whether a checked queue has nothing to take, now or later
@@ -64,7 +64,7 @@ local function remember_empty(ask, known, n)
   end
 end
 
--- Finds the empty queues in a range. asked has the numbers of the queues, parts the names of their
+-- Finds the empty queues in a range. asked has the numbers of the queues, parts the names of the
 -- keys, and n is the number of existing keys of the queues from first to last.
 local function tell_apart(known, asked, parts, first, last, n) -- cold
   if n == 0 or first == last then

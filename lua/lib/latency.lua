@@ -2,10 +2,10 @@
 
 local MAX_BANDS = 16
 
--- The maximum number of jobs to read in each priority among those without a time in their scores.
+-- The maximum number of jobs without a time in their scores to read in each priority.
 local MAX_READ = '8'
 
--- Higher than any score, except of timed-out jobs.
+-- Above all scores, except of timed-out jobs.
 local LARGEST = 2 ^ 53
 
 -- A score without a time differs from its priority by at most this, the year 2001.
@@ -79,7 +79,7 @@ local function add_waiting(bands, queue)
   return true
 end
 
--- Adds the first job of a part of a queue if due. Returns its due time, or nil.
+-- Adds the first job of a part of a queue if due. Returns the due time, or nil.
 local function add_due(bands, queue, part) -- cold
   local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
   local due = tonumber(first[2])

@@ -1,12 +1,12 @@
--- Removing jobs from failure groups. Redis finds a job in a group by passing over all jobs before
--- it. To remove several jobs from a long group, a call finds and marks them, and removes all marks
+-- Removing jobs from failure groups. Redis finds a job in a group by passing over all earlier jobs.
+-- To remove several jobs from a long group, a call finds and marks the jobs, and removes all marks
 -- at once.
 
 -- The mark, not a jid.
 local GONE = 'x:gone'
 
--- The maximum number of entries of groups to pass over, in about 5 ms, to remove several jobs,
--- wherever they are, and the maximum number of search steps in a call, in about 2 ms.
+-- The maximum number of entries of groups to pass over, in about 5 ms, to remove several jobs from
+-- anywhere, and the maximum number of search steps in a call, in about 2 ms.
 local MAX_PASSED_OVER = 300000
 local MAX_HALVED = 150
 
@@ -19,7 +19,7 @@ local places, halved = {}, 0
 -- The jobs removed from their groups by leave_together.
 local left_groups = {}
 
--- The number of a group's oldest jobs that are near its end, and the jobs found there.
+-- The number of a group's oldest jobs that are near the end, and the jobs found there.
 local NEAR_END = 1000
 local near_end = {}
 

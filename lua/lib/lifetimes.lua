@@ -1,7 +1,6 @@
 -- Lifetimes, in four options. A job must have been taken by the time s, and expires at the time t;
--- a complete job is kept for k seconds, and a failed one for K seconds, -1 forever. A put passes s
--- and t in seconds from then, or as times if their letters are in a, as in {"s": 1700000000.5, "a":
--- "s"}.
+-- a complete job is kept for k seconds, and a failed one for K seconds, -1 forever. In a put, s and
+-- t are in seconds from then, or times if a has their letters, as in {"s": 1700000000.5, "a": "s"}.
 --
 -- s and t belong to one life of the job. "put" among the options is the time of the last put by a
 -- script of this project, in whole seconds. If the history shows a later put, by a script without
@@ -18,7 +17,7 @@ local function has_lifetime(text)
   return has_any(text, MORTAL)
 end
 
--- Returns the earlier of two times, if given.
+-- Returns the earlier of two times; both are optional.
 local function sooner(a, b) -- cold
   return a and b and math.min(a, b) or a or b
 end
@@ -78,14 +77,14 @@ local function is_over(jid, stored, state) -- cold
   return may_be and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 
--- Reports whether a job with these options is deleted immediately when it fails.
+-- Reports whether a failure deletes a job with these options immediately.
 local function is_forgotten(stored) -- cold
   local _, values = split_options(stored)
   return finite(values[KEEP_FAILED]) == 0
 end
 
--- Returns the time, as text, until which a complete job with these options is kept. Returns nil if
--- it is kept like others, and false and true if it is not kept at all.
+-- Returns the time, as text, until which a complete job with these options is kept. Returns nil for
+-- a job kept like others, and false and true for a job not kept at all.
 local function end_of_record(stored) -- cold
   local _, values = split_options(stored)
   local seconds = finite(values[KEEP])

@@ -199,18 +199,18 @@ local function limit_opens(limit, jid) -- cold
   return math.max(limit.ends, now + 1)
 end
 
--- Returns parked jobs of a limit with possible room to work. Returns their number.
+-- Returns parked jobs to work if their limit has room again. Returns their number.
 local function fill_limit(name) -- cold
   return return_parked(read_limit(name, 1))
 end
 
--- The same if there are parked jobs.
+-- Like fill_limit, but checks first whether there are parked jobs.
 local function limit_freed(name) -- cold
   return try('exists', limit_key(name, 'wait')) == 1 and fill_limit(name) or 0
 end
 
 -- Must be called when a job with limits has left its place, in any state: another job may take the
--- slot it had or waited for.
+-- room it had or waited for.
 local function leave_limits(jid, stored) -- cold
   try('hdel', job_key(jid), 'x:parked')
   for _, name in ipairs(limits_of(stored)) do

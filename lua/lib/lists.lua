@@ -1,9 +1,9 @@
 -- Lists of jobs to browse: the parts of a queue, the failed jobs of a group, the jobs with a tag,
 -- tracked jobs and complete jobs. Nothing here writes.
 --
--- A cursor is the last entry read: "SCORE JID". A failure group has no scores: its cursor is "PLACE
--- JID", counted from the oldest failure, because new failures are added at the other end. For named
--- jids, a cursor is the number of entries before the next.
+-- A cursor is the last entry read: "SCORE JID". A failure group has no scores, so its cursor is
+-- "PLACE JID", counted from the oldest failure, because new failures are added at the other end.
+-- For named jids, it is the number of entries before the next one.
 
 -- The maximum number of jobs that a call returns or changes.
 local MAX_SHOWN = 500
@@ -29,7 +29,7 @@ local function list_key(area, kind, name)
   reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
 
--- Opens a list: its key, its offset there, its length, and whether its scores fall.
+-- Opens a list: sets the key, offset and length, and whether scores fall.
 local function open_list(area, kind, name)
   if kind == 'jids' then
     local jids = names(area, 'jids', required(area, 'jids', name))
@@ -79,8 +79,8 @@ local function is_listed(kind, name, jid, score) -- cold
 end
 
 -- Returns the given jids that are in a list, as a list, and their places among the given. Places in
--- the original list can't be cursors, because changing a job moves it. Jids of a failure group may
--- be absent: a Redis list can only be searched from an end.
+-- the original list can't be cursors, because changing a job moves it. Jids of a failure group are
+-- not checked: a Redis list can only be searched from an end.
 local function these_of(area, kind, name, jids) -- cold
   local key, scores = kind ~= 'jids' and list_key(area, kind, name), none
   if kind == 'failed' then
@@ -98,7 +98,7 @@ local function these_of(area, kind, name, jids) -- cold
 end
 
 -- Returns at most count jids of a list, without scores: writing a score as text costs more than
--- reading a jid. With 'WITHSCORES', each jid is followed by its score.
+-- reading a jid. With 'WITHSCORES', a score follows each jid.
 local function bare_list(list, offset, count, ...)
   local last = math.min(offset + count, list.total) - 1
   if last < offset then

@@ -241,8 +241,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
     elseif not (job.over and drop_expired(jid, 'waiting'))
       and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
-      -- A job that was only put has two entries by now. Jids with a dash may be recurring jobs'
-      -- children.
+      -- A job only put has two entries now. Recurring jobs' children have a dash.
       local entries = record(key, popped, cap)
       if entries ~= 2 or string.find(jid, '-', 1, true) then
         read_rest(jid, key, job, popped, cap)

@@ -31,7 +31,7 @@ local function drop_expired(jid, state) -- cold
   return true
 end
 
--- Notifies the worker and begins its grace period.
+-- Notifies the worker and begins the grace period.
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
   record(job_key(jid), entry(now, '"timed-out"'), cap)

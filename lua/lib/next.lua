@@ -83,8 +83,7 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads the next place of a job, and links the job to its dependencies. Returns the problem, or
--- nil.
+-- Reads a job's next place, and links the job to its dependencies. Returns the problem, or nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   problem = problem or item.checked and circle_of(item.jid, others)

@@ -1,8 +1,8 @@
 -- Options of a job unknown to qless-core, all in one field of its hash: x:o, LETTERS|JSON, as in
 -- h|{"h":{"traceparent":"00-1"}}. A job without such options lacks the field.
 --
--- A letter stands for an option, whose value the JSON has under that letter. A script that reads a
--- job anyway also reads this field, and checks the letters before the bar; only cold functions
+-- A letter stands for an option; the JSON has its value under the same letter. A script that reads
+-- a job anyway also reads this field, and checks the letters before the bar; only cold functions
 -- decode the JSON. Damaged text counts as no options.
 
 -- Returns the letters and the decoded JSON, both empty if the text is missing or damaged.
@@ -15,7 +15,7 @@ local function split_options(text)
   return '', {}
 end
 
--- Returns these values with false for each number that is not finite, as JSON requires.
+-- Returns these values with false in place of each number that JSON can't express.
 local function finite_values(values) -- cold
   local found = {}
   for key, value in pairs(values) do

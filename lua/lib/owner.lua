@@ -1,5 +1,5 @@
 -- Checks that a worker holds the lock of a job to end or renew. Some commands have their own
--- wording, which other clients rely on.
+-- wording, which classic clients rely on.
 
 local function not_running(area, jid, state) -- cold
   if not state then

@@ -35,7 +35,7 @@ local function ring_of(step) -- cold
 end
 
 -- Reports whether this minute's figures are still due for recording. A fast or slow clock delays
--- them by at most two minutes, until x:recorded expires.
+-- this by at most two minutes, until x:recorded expires.
 local function is_record_due() -- cold
   return finite(try('get', prefix .. 'x:recorded'), -1) < math.floor(now / 60)
 end

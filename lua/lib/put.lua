@@ -13,14 +13,13 @@
 --   turns     a table if any have a fair share of their queue
 --   batches   the batches with new members, by jid
 
--- Puts all jobs into queues or none, except for jobs put under a condition. Returns a list of the
--- jobs not put under their jid, like prepare, or nil.
+-- Puts all jobs into queues or none, except for jobs put under a condition. Returns prepare's list
+-- of jobs not put under their jid, or nil.
 local function put(puts)
   local items, groups = puts.items, puts.groups
   must_publish()
   -- One command checks for existing jobs, idle workers, tracked jobs and empty queues: most puts
-  -- find none of these. The list has room for one job at once, because growing a table is
-  -- expensive.
+  -- find none. The list has room for one job at once, because growing a table is expensive.
   local keys = {idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
   local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
   for i = 1, #items do

@@ -1,5 +1,5 @@
--- Quiet queues. Nothing in a quiet queue falls due before the worker's next poll: a single queue
--- with nothing but work, to which this call adds nothing due by then. The call skips searches for
+-- Quiet queues. A single queue is quiet if nothing in it falls due before the worker's next poll:
+-- it has nothing but work, and this call adds nothing due by then. The call then skips searches for
 -- due and coming jobs, and other workers can find only work in the queue.
 
 -- Checks for rare states: paused queues, idle workers and, in a single queue, anything besides
@@ -33,9 +33,8 @@ local function look_around(ask)
   ask.paused = call('smismember', paused, unpack(ask.queues))
 end
 
--- Reports whether a quiet queue still is. It is not if the call parked a job, dropped a job that
--- others may have waited for, or took a lock that expires before the next poll, or if a rate
--- applies.
+-- Reports whether a quiet queue still is: the call parked no job, dropped none that others may have
+-- waited for, took no lock that expires before the next poll, and no rate applies.
 local function stays_quiet(ask)
   local its, asks_again = ask.settings[1], now + ask.poll
   return not its or parked_here == 0 and dropped == 0 and not its.max_rate

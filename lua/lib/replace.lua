@@ -1,11 +1,11 @@
 -- Puts with the pair replace, which replace the holder of their unique key. The new job takes over
 -- the holder's jid, history, and place among dependencies. A running holder continues; the new job
--- then waits for its end, and holds the key.
+-- then waits for the holder's end, and holds the key.
 --
--- If a job follows a running job, its option u has that job's jid as "a".
+-- If a job follows a running job, option u has the running job's jid as "a".
 --
--- If a job has replaced another, its option u has two more values. "j" is the jid of the last put,
--- or of the first such put in the same call, to recognize the put when sent again. "s" is "FIRST
+-- If a job has replaced another, option u has two more values. "j" is the jid of the last put, or
+-- of the first such put in the same call, to recognize the put when sent again. "s" is "FIRST
 -- LAST", the times of the first and the last put of the waiting job. A job with another time than
 -- LAST was popped or put in another way since, and has been waiting from then on.
 
@@ -51,9 +51,8 @@ local function score_in_work(jid, queue, job) -- cold
   return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
--- Returns the due time of a waiting job, now or in the past. For a job in work, the score holds the
--- time, except for a job taking turns (lib/fair.lua): an item taking turns in the same place then
--- inherits the score, which is also returned.
+-- Returns when a waiting job is or was due: in work, by its score. But a job taking turns
+-- (lib/fair.lua) hands its score, returned second, to an item taking turns in the same place.
 local function due_of(item, jid, job) -- cold
   local queue = job.queue
   local score = score_in_work(jid, queue, job)
@@ -70,7 +69,7 @@ local function due_of(item, jid, job) -- cold
   return due or not job['x:undelayed'] and finite(job.scheduled) or now
 end
 
--- Makes an item replace a job that is not running, and holds its key with the claim held.
+-- Makes an item replace a job that is not running, and holds the item's key with the claim held.
 local function replace_job(item, jid, held) -- cold
   local put_as, key = item.jid, job_key(jid)
   local job = named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace',
@@ -128,7 +127,7 @@ local function known_as(item, earlier, holder, held) -- cold
   return not earlier and held and held.j == item.jid and holder
 end
 
--- Makes an item follow a running job that holds its key.
+-- Makes an item follow a running job that holds the item's key.
 local function follow(item, jid) -- cold
   local letters, values = split_options(item.given.o)
   values[POLICY], values[UNIQUE].a = {['do'] = 'run', of = {jid}}, jid

@@ -42,7 +42,7 @@ local function of_this_life(others, dependents) -- cold
   return found
 end
 
--- Releases more dependents of a complete job. Returns their number.
+-- Releases more dependents of a complete job. Returns the number released.
 local function release_more(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
   local others = try('spop', rest_key(jid), budget.releases)
@@ -60,7 +60,7 @@ local function forget_untold(jid) -- cold
   call('zrem', prefix .. 'x:rest', jid)
 end
 
--- Notifies more dependents of a job that is still failed. Returns their number.
+-- Notifies more dependents of a job that is still failed. Returns the number notified.
 local function tell_more(jid, cursor) -- cold
   local before = budget.tells
   forget_untold(jid)

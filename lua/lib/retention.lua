@@ -19,8 +19,7 @@ local function retention(seconds, count)
   return (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
 end
 
--- Reads the settings for failing a job: the maximum length of its history, and the retention of
--- failed jobs.
+-- Reads the settings for failing a job: its history's cap, and the retention of failed jobs.
 local function read_failing()
   local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history',
     'jobs-failed-history', 'jobs-failed-history-count'))

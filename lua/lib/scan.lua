@@ -4,7 +4,7 @@
 -- The approximate number of members in a part.
 local SCANNED = 500
 
--- Returns the server's cursor of a part; the first part's is ''.
+-- Returns the cursor to scan from; '' means the first part.
 local function scan_cursor(area, cursor) -- cold
   if cursor == '' then
     return '0'

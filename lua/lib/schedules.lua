@@ -1,6 +1,6 @@
--- Registered schedules. The hash x:schedules has the last due time of each schedule by id. Followed
--- schedules are also in the sorted set x:schedule-ids, with their definition in the hash
--- x:schedule:<id>, and their followers in x:follow:<id>: by worker, "since seen digest".
+-- Registered schedules. The hash x:schedules has the last due time of each schedule by id. For
+-- followed schedules, the sorted set x:schedule-ids also has the id, the hash x:schedule:<id> the
+-- definition, and x:follow:<id> the followers: by worker, "since seen digest".
 
 -- The seconds for which a worker counts as a schedule's follower after a check: three times the
 -- interval between two checks.
@@ -14,8 +14,8 @@ local function follow_key(id)
   return prefix .. 'x:follow:' .. id
 end
 
--- Returns the time since which a worker follows a schedule, the time of its last check, and the
--- digest of its definition.
+-- Returns the time since which a worker follows a schedule, the time of the last check, and the
+-- digest of the definition.
 local function read_follower(text)
   if type(text) ~= 'string' then
     return nil

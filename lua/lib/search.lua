@@ -21,9 +21,8 @@ local function character(hex)
   return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
 end
 
--- Reads the filters in ARGV from an index on: klass, tag, text in the jid, text in the data,
--- whether the job is a batch, whether to search large data, and the same again. Empty ones match
--- everything.
+-- Reads the filters in ARGV from an index on: klass, tag, text in the jid, text in the data, a
+-- batch or not, whether to search large data, and the same again. Empty filters match everything.
 local function read_filters(area, first, last)
   local filters = {}
   if (last - first + 1) % 6 ~= 0 or last > #ARGV then
@@ -88,7 +87,7 @@ local function matches(filter, key, jid)
   return not filter.data or has_text(data_of(key, filter.large), filter.data)
 end
 
--- Reports whether a job in a list matches all filters. A worker's list does not count lost jobs.
+-- Reports whether a job in a list matches all filters. In a worker's list, lost jobs never match.
 local function is_selected(list, filters, jid)
   local key = list.kind == 'recurring' and recur_key(jid) or job_key(jid)
   for i = 1, #filters do

@@ -9,7 +9,7 @@ local function set_of(list, first)
   return set
 end
 
--- Appends the members of more, from first on, missing in list.
+-- Appends the members of more, from first on, that list lacks.
 local function union(list, more, first)
   local has = set_of(list, 1)
   for i = first, #more do

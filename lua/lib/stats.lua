@@ -158,7 +158,7 @@ local function tally(day, queue, field, by)
   end
 end
 
--- Returns the key of a queue's statistics for a day that are unknown to classic clients.
+-- Returns the key for daily statistics of a queue that classic clients don't know.
 local function own_stats_key(day, queue)
   return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end

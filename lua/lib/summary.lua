@@ -57,8 +57,7 @@ local function job_summary(list, jid, score)
   return shown
 end
 
--- Returns at most bytes of a job's data. Data of a codec is returned whole, for the caller to
--- decode.
+-- Returns at most bytes of a job's data, or all data of a codec, for the caller to decode.
 local function shown_data(key, bytes) -- cold
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
@@ -71,7 +70,7 @@ end
 local SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}
 
 -- Returns the JSON of jobs in a list, with known scores if given, and at most bytes of their data.
--- With may_stop, it ends after the job with which enough data was read.
+-- With may_stop, stops when enough data was read.
 local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do

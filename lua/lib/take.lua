@@ -107,7 +107,7 @@ local function bring_more(queue, settings, limit) -- cold
 end
 
 -- Returns the jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this prints no
--- scores, and leaves the score of a job without room in its limits.
+-- scores, and keeps the scores for parking jobs without room in their limits.
 local function best_of_work(run, queue, limit)
   return run('zrevrange', queue_key(queue, 'work'), '0',
     limit == 1 and '0' or string.format('%d', (limit < SLICE and limit or SLICE) - 1))

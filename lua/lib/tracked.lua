@@ -1,5 +1,5 @@
--- Tracked jobs. A deleted job stays among them: classic scripts list it as expired until it is
--- untracked. To limit their number, sweeps and Go's commands for tracking jobs drop some.
+-- Tracked jobs. Deleted jobs remain: classic scripts list them as expired until they are untracked.
+-- To limit the number, sweeps and Go's commands for tracking jobs drop some.
 
 -- Checks limit tracked jobs, and drops deleted jobs. The next call continues after these: x:sweep
 -- has the number of jobs before its first.

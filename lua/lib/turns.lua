@@ -64,8 +64,8 @@ local function direct_shares(ask, turns, n) -- cold
   return direct
 end
 
--- Handles queues with next jobs passed over because they have limits and would be prefetched. If n
--- jobs are enough, these queues have no more; otherwise the jobs may start now, and none is
+-- Handles queues with jobs passed over, because these have limits and would be prefetched. If n
+-- jobs are enough, the queues have no more; otherwise their jobs may start now, and none is
 -- prefetched.
 local function take_passed(ask, more, passed, n) -- cold
   for at = 1, #passed do
@@ -80,7 +80,7 @@ local function take_passed(ask, more, passed, n) -- cold
 end
 
 -- Takes a job for each turn, up to wanted, from the have[i] jobs of each queue i. Returns the
--- number of turns without a job because it is gone.
+-- number of turns left without a job, because jobs are gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
   local turns, shares = deal_in_turn(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
@@ -147,7 +147,7 @@ local function take_round_robin(ask, out) -- cold
   until gone == 0 or budget.drops <= 0 or ask.left
 end
 
--- Takes jobs from several queues: all with the chosen mark.
+-- Takes jobs from all queues with the chosen mark, among several.
 local function take_chosen(ask, out) -- cold
   if ask.order == 'ordered' then
     take_ordered(ask, out)

@@ -1,6 +1,6 @@
 -- Unfailing: failed jobs return to queues, with fresh retries.
 
--- Reads a job to put into a queue, or into its own without one. Returns nil if the job is gone.
+-- Reads a job to put into a queue, or into its own if nil. Returns nil if the job is gone.
 local function read_failed(jid, queue)
   local job = named_fields(try, job_key(jid), {
     'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state',
@@ -119,8 +119,8 @@ local function read_all_failed(jids) -- cold
   return jobs
 end
 
--- Puts at most count jobs of a group, oldest first, into a queue, or each into its own without one,
--- with the given values. Returns the number of jobs that left the group.
+-- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if nil, with
+-- the given values. Returns the number of jobs that left the group.
 local function unfail_group(group, count, queue, given)
   if count == 0 then
     return 0

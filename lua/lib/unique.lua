@@ -5,9 +5,9 @@
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim is valid: a job ended by another script, or with another key by now,
--- holds nothing. The key then belongs to the job that it was put to follow, if that job still holds
--- it: the value a of u or, if another script has deleted the job, the text in x:before:KEY, which
--- is kept for a week.
+-- holds nothing. The key then belongs to the job's predecessor, the job it was put to follow, if
+-- that still holds the key: the value a of u or, if another script has deleted the job, the text in
+-- x:before:KEY, which is kept for a week.
 --
 -- x:refused has scheduled jobs with keys that refused puts, by the time of the last put refused.
 
@@ -63,7 +63,7 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- Returns a job, its state and its claim, if it holds the key; otherwise nil, its state and its
+-- Returns a job, its state and claim, if it holds the key; otherwise nil, and the job's state and
 -- options.
 local function kept_by(name, jid) -- cold
   local state, stored = unpack(try('hmget', job_key(jid), 'state', 'x:o'))
@@ -91,8 +91,8 @@ local function kept_before(name, stored) -- cold
   end
 end
 
--- Returns the holder of a key, its state, empty if the job is gone, and its claim, unless it holds
--- the key for some time. Returns nil if the key is free.
+-- Returns the holder of a key, its state, empty if the job is gone, and, unless it holds the key
+-- for some time, the claim. Returns nil if the key is free.
 local function holder_of(name) -- cold
   local ends, jid = stored_claim(name)
   if not jid then
@@ -137,8 +137,8 @@ local function write_claims(items) -- cold
   end
 end
 
--- Releases the key of a job with these options if the job still holds it, to the job's predecessor
--- if that has not ended. A claim for some time outlives the job, unless canceled.
+-- Releases the key of a job with these options, if still held, to the job's predecessor if that has
+-- not ended. A claim for some time outlives the job, unless canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then

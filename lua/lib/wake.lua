@@ -3,9 +3,8 @@
 -- A worker that received fewer jobs than wanted is in the set x:idle, and in x:idle:<queue> for
 -- each of its queues, longest idle first. With many queues, it is in x:list:<list> instead, and one
 -- entry in x:idle:<queue> stands for all workers with the same list of queues. It listens on
--- x:wake:<worker>. A command that makes a job ready wakes one of these workers. If a worker has
--- left x:idle, because it is busy again, or does not listen, because it is gone, the next one is
--- tried.
+-- x:wake:<worker>. A command that makes a job ready wakes one of these workers. Passed over are
+-- workers that left x:idle, because they are busy again, or do not listen, because they are gone.
 
 -- The maximum number of workers to skip because they do not listen: first from the longest idle,
 -- where killed workers accumulate, then from the latest.
@@ -24,7 +23,7 @@ local function idle_key()
   return prefix .. 'x:idle'
 end
 
--- Returns the key of the sorted set of workers that wait for a queue's jobs, by the times at which
+-- Returns the key of the sorted set of workers waiting for a queue's jobs, by the times at which
 -- their entries lapse.
 local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
@@ -91,8 +90,7 @@ local function wake_first(queue)
   end
 end
 
--- Like wake, for a job with a delay: wakes a worker to wait for the job if it is due within an
--- hour.
+-- Like wake, for a job with a delay: wakes a worker to wait for a job due within an hour.
 local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
 end
@@ -165,7 +163,7 @@ local function unrelayed_key()
   return prefix .. 'x:unrelayed'
 end
 
--- Wakes any worker, with any queues.
+-- Wakes any idle worker, regardless of its queues.
 local function wake_any()
   for _ = 1, PASSED do
     local worker = try('spop', idle_key())

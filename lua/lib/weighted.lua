@@ -87,9 +87,8 @@ local function shut_empty(ask, urn, some) -- cold
   end
 end
 
--- A deal holds the turns of a call: the number wanted, and the number of queues that may join at
--- most; the queues with turns, in order, and the shares of each. add_turns adds up to n turns of a
--- queue, and returns their number.
+-- A deal holds the turns of a call: how many are wanted, of how many more queues at most; the
+-- queues so far, in order, and their shares. Adds up to n turns of a queue. Returns their number.
 local function add_turns(deal, i, n) -- cold
   local share = deal.shares[i]
   n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
@@ -170,8 +169,8 @@ local function take_drawn(ask, urn, deal, out) -- cold
   ask.owed = owed
 end
 
--- Takes jobs of queues drawn among those with jobs. Turns left over are owed to their queues, to
--- keep their shares wherever a call ends.
+-- Takes jobs of queues drawn among those with jobs. Turns left over are owed: each queue keeps its
+-- share wherever a call ends.
 local function take_weighted(ask, out) -- cold
   local urn = new_urn(ask)
   while still_wanted(ask, #out) > 0 and urn.left > 0 and budget.drops > 0 and not ask.left do

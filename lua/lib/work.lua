@@ -50,7 +50,7 @@ end
 local has_filled
 
 -- Must be called when jobs were added to a queue that may have been empty: reserves skip the queues
--- in x:empty. Callers must set known only if x:empty exists.
+-- in x:empty. known means x:empty exists.
 local function note_filled(queue, known)
   has_filled = true
   if (known or call('exists', prefix .. 'x:empty') == 1)
