@@ -6,11 +6,11 @@
 -- x:wake:<worker>. A command that makes a job ready wakes one of these workers. Passed over are
 -- workers that left x:idle, because they are busy again, or do not listen, because they are gone.
 
--- The maximum number of workers to skip because they do not listen: first from the longest idle,
--- where killed workers accumulate, then from the latest.
+-- The maximum number of workers to pass over at either end, busy or not listening: first from the
+-- longest idle, where killed workers accumulate, then from the latest.
 local PASSED = 100
 
--- The number of workers skipped by this call because they do not listen.
+-- The number of workers passed over by this call.
 local unheard = 0
 
 -- The maximum number of queues of a worker with its own entries in x:idle:<queue>.
