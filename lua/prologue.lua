@@ -1,30 +1,29 @@
 -- The beginning of every call.
 --
--- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
+-- KEYS[1]  the namespace prefix, from Go; classic clients pass no key, and use the prefix ql:
 -- ARGV     COMMAND, NOW and the command's arguments
 
 local call = redis.call
 
--- Whether the script's user may run a command. Servers before 7.0 can't tell.
+-- Reports whether the script's user may run a command. Nil before Redis 7.0, which can't tell.
 local may_run = redis.acl_check_cmd
 
 -- Redis before 7.0 with "lua-replicate-commands no", and KeyDB, copy scripts to replicas. They
--- refuse writes after TIME and the like until a script asks them to copy its writes instead.
+-- refuse writes after TIME and similar commands until a script asks to copy its writes instead.
 if not may_run and redis.replicate_commands then
   redis.replicate_commands()
 end
 
 -- Like call, but returns an error as a table with the field err. After a script's first write,
--- every command that a damaged key could fail is run this way, so that the rest is done anyway.
+-- every command that could fail on a damaged key is run with try, to finish the rest anyway.
 local try = redis.pcall
 
--- Whether the caller is a client in another language, which expects the behavior of qless-core's
--- script.
+-- Whether the caller is a classic client, and expects the behavior of qless-core's script.
 local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
 local command = ARGV[1]
 
--- To Lua, an empty list is the same as an empty object, and cjson writes both like this.
+-- Classic clients expect {} for an empty list: cjson can't tell it from an empty object.
 local empty_list = classic and '{}' or '[]'
 
 -- Old clients, such as qless-py 0.11.4, omit the worker's name in put.
@@ -32,8 +31,8 @@ if classic and command == 'put' and #ARGV % 2 == 1 then
   table.insert(ARGV, 3, '')
 end
 
--- stamp is the time in seconds as text, stored as it was given; now is its value. If NOW is empty,
--- it is the server's time.
+-- stamp is the time in seconds as text, stored as given; now is its value. If NOW is empty, the
+-- server's time is used.
 local stamp, usual = ARGV[2], true
 if stamp == '' then
   local time = call('time')

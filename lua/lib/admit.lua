@@ -1,18 +1,18 @@
--- Starting or parking jobs that have limits. Each call that takes jobs reads and writes the state
--- of their limits once.
+-- Starting or parking jobs that have limits. Each call reads and writes the state of these limits
+-- only once.
 
--- The time in seconds after which a parked job that is not the first of its limit is tried at the
--- latest, and the number of them that are tried per second.
+-- A parked job other than the first of its limit is tried after TRIED_AFTER seconds at the latest,
+-- plus one second for each TRIED_EACH_SECOND parked jobs.
 local TRIED_AFTER = 60
 local TRIED_EACH_SECOND = 100
 
 -- The limits of the jobs in this call, by name and in order, or false.
 local met_limits
 
--- The limits of jobs with the same options text, or false.
+-- The limits of the jobs in this call, by options text, or false.
 local met_texts
 
--- The limits in the options text, as this call knows them.
+-- Returns the limits in the options text, with their state in this call.
 local function limits_named(text, most)
   met_limits, met_texts = met_limits or {}, met_texts or {}
   local found = met_texts[text]
@@ -33,8 +33,8 @@ local function limits_named(text, most)
   return found
 end
 
--- The limits in the options text, if all of them have room for a job; the job then has a slot in
--- each. Otherwise nil and the limit without room, which has the time when it opens.
+-- Takes a slot for a job in each limit of the options text, and returns these limits. If one has no
+-- room, takes no slot, and returns nil and that limit, with its opening time.
 local function admit(jid, text, most) -- cold
   local found = limits_named(text, most)
   for i = 1, #found do
@@ -53,8 +53,8 @@ local function admit(jid, text, most) -- cold
   return found
 end
 
--- The limits of the first count jobs if all have the same options, and these limits have room for
--- all of them, which then have their slots; otherwise nil.
+-- Takes slots for the first count jobs, and returns their limits. Returns nil and takes none unless
+-- all jobs have the same options, and each limit has room for all of them.
 local function admit_alike(count, jobs, most)
   local text, found = jobs[1][OPTIONS], nil
   local alike = text ~= false
@@ -76,8 +76,8 @@ local function admit_alike(count, jobs, most)
   return alike and found or nil
 end
 
--- Notes that jobs were started, with the locks that lock_some has made. common has the limits of
--- all of them, if they were admitted together.
+-- Notes started jobs, with the locks made by lock_some. common has the limits of all jobs, if they
+-- were admitted together.
 local function note_all_started(jobs, n, locks, common)
   local ends, score
   for i = 1, n do
@@ -97,7 +97,7 @@ local function note_all_started(jobs, n, locks, common)
   end
 end
 
--- Parks a job that was taken out of work, where it had this score; time is the job's time.
+-- Parks a job taken out of work, where it had this score; time is the job's time.
 local function park(queue, jid, limit, score, time) -- cold
   local wait = limit_key(limit.name, 'wait')
   limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
@@ -111,7 +111,7 @@ local function park(queue, jid, limit, score, time) -- cold
   try('zadd', wait, score, jid)
 end
 
--- Frees the slots of a job that has lost its lock.
+-- Frees the slots of a job with a lost lock.
 local function drop_slots(jid, stored, most) -- cold
   for _, limit in ipairs(limits_named(stored, most)) do
     if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
@@ -120,7 +120,7 @@ local function drop_slots(jid, stored, most) -- cold
   end
 end
 
--- Writes the slots of the jobs that a call has started.
+-- Writes the slots of the jobs started by this call.
 local function write_slots()
   for _, limit in ipairs(met_limits or none) do
     local last = #limit.held
@@ -132,8 +132,8 @@ local function write_slots()
   end
 end
 
--- Records the jobs that a call has started. Returns parked jobs to work where there is room.
--- Returns whether others wait for a slot.
+-- Records the jobs started by this call, and returns parked jobs to work where there is room.
+-- Reports whether other jobs wait for a slot.
 local function settle_limits()
   local kept = false
   write_slots()

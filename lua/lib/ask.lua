@@ -1,38 +1,38 @@
--- ask is a table with the request of a worker, and the findings of a call of reserve:
+-- ask is a table with a worker's request, and the findings of a call of reserve:
 --
 --   worker    the worker that asks
---   owner     the worker that gets the jobs, usually the same
---   lock_time the seconds for which they are locked, if other than the queue's time
---   queues    their names
+--   owner     the worker that the jobs are locked for, usually the same
+--   lock_time the lock time in seconds, if other than the queue's
+--   queues    the names of the queues
 --   list      the same as one text
 --   order     'ordered', 'round-robin', 'shuffled' or 'weighted'
 --   cursor    the queue that comes first, or a random number
---   sums      in a weighted order, the sum of the weights up to each queue, by its number
---   owed      the queues, by number, that the last call owes a turn, in a weighted order
---   count     the number of jobs that it asks for
---   ahead     the number of jobs that it also takes if no other worker waits for them
---   limit     the maximum number of jobs that it gets
---   poll      the time in seconds after which it asks again
---   polls     whether it asks because this time is over, not because it was woken
---   claim     the queue whose next due job it waits for, or ''
+--   sums      in a weighted order, the sum of the weights up to each queue, by number
+--   owed      in a weighted order, the queues that the last call owes a turn, by number
+--   count     the number of jobs wanted
+--   ahead     the number of jobs to prefetch if no other worker waits for them
+--   limit     the maximum number of jobs to return
+--   poll      the time in seconds until the worker's next poll
+--   polls     whether this is a poll, not a call after a wake-up
+--   claim     the queue whose next due job the worker waits for, or ''
 --
---   brief     whether it was woken, and need not report that it runs, nor count the listeners
+--   brief     whether the worker was woken, and need not report that it runs, nor count listeners
 --
 --   others    whether there are idle workers
 --   tracked   whether a single queue may have recurring, scheduled or tracked jobs
---   quiet     whether a single queue is quiet: lib/quiet.lua
---   paused    1 for each queue that is paused, by its number
---   settings  the settings of the opened queues, by their numbers
---   known     the empty queues among several: lib/known.lua
---   first     the jids of its best jobs, if they were read before anything was written
---   left      whether there may be more: jobs that remain, and that the worker could take at once.
---             One that has free slots then asks again instead of becoming idle
+--   quiet     whether a single queue is quiet: see lib/quiet.lua
+--   paused    1 for each paused queue, by number
+--   settings  the settings of the opened queues, by number
+--   known     the empty queues among several: see lib/known.lua
+--   first     the jids of the best jobs, if they were read before the first write
+--   left      whether there may be more jobs that the worker could take at once. A worker with free
+--             slots then asks again instead of becoming idle
 --   handled   whether due jobs were handled: there may be more
---   kept      whether jobs wait that this call would have taken if their limits, or the
---             max-concurrency or max-rate of their queue, had allowed it
+--   kept      whether this call left jobs waiting only because of their limits, or because of their
+--             queue's max-concurrency or max-rate
 
--- Several queues, and their names as one text, which no other queues have: names may contain any
--- separator.
+-- Reads several queues. Returns the names, also as one text, unique to these queues: names may
+-- contain any separator.
 local function read_many(first) -- cold
   if #ARGV < first or #ARGV - first >= 1000 then
     reject('Reserve', 'Arg "queue": needs 1 to 1000')
@@ -55,7 +55,7 @@ local function read_queues(first)
   return read_many(first)
 end
 
--- Reads the weights of count queues, usual ones as JSON, which is faster. Returns their sums.
+-- Reads the weights of count queues, usual ones as JSON for speed. Returns the sums.
 local function read_weights(text, count) -- cold
   local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
   if not ok or string.find(text, '[^%d. ]') then
@@ -78,8 +78,8 @@ local function read_weights(text, count) -- cold
   return sums
 end
 
--- Reads the cursor of a weighted order: a random number, and the queues, of count, that the last
--- call owes a turn.
+-- Reads the cursor of a weighted order: a random number, and the numbers of the queues, up to
+-- count, that the last call owes a turn.
 local function read_drawn(text, count) -- cold
   local random, rest = string.match(text, '^(%S*)(.*)$')
   local owed = {}
@@ -92,7 +92,7 @@ local function read_drawn(text, count) -- cold
   return math.max(1, whole('Reserve', 'cursor', random) % 2147483647), owed
 end
 
--- The order of the arguments' pairs does not matter.
+-- The pairs may be in any order.
 local function read_ask(worker)
   local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
   local last = 6 + whole('Reserve', 'n', ARGV[6])
@@ -129,7 +129,7 @@ local function read_ask(worker)
   }
 end
 
--- Whether the queues may have more jobs than the worker has slots for.
+-- Reports whether the queues may have more jobs than the worker has slots for.
 local function exceeds_slots(ask)
   return not ask.first or #ask.first > ask.count
 end

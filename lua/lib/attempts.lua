@@ -1,12 +1,12 @@
--- The attempts that did not complete a job: x:attempts has a JSON object for each, the oldest
--- first, separated by a comma and a tab. It contains no other tab. Numbers are texts, because cjson
--- would not keep all their digits.
+-- The attempts that did not complete a job. x:attempts contains a JSON object for each, the oldest
+-- first, separated by a comma and a tab, and no other tab. Numbers are strings, because cjson would
+-- lose digits.
 
--- The maximum number of attempts of a job, and of bytes of the first line of a message.
+-- The maximum number of a job's attempts, and of bytes of a message's first line.
 local MAX_ATTEMPTS = 25
 local MAX_LINE = 200
 
--- The first line of a message, or its beginning, without half a character at the end.
+-- Returns the first line of a message, cut to MAX_LINE, without half a character at the end.
 local function first_line(message) -- cold
   local line = string.match(message, '^%s*([^\r\n]*)')
   local next_byte = string.byte(line, MAX_LINE + 1)
@@ -17,7 +17,7 @@ local function first_line(message) -- cold
   return line
 end
 
--- The field with one more attempt: its end, its beginning, and the other members.
+-- Returns the field with one more attempt: its outcome, its beginning, and the other members.
 local function with_attempt(before, what, began, attempt) -- cold
   attempt.what, attempt.began = what, began or nil
   attempt.ended = attempt.ended or stamp
@@ -31,7 +31,7 @@ local function with_attempt(before, what, began, attempt) -- cold
   return text
 end
 
--- The member of a job's JSON with the attempts; none if the field is damaged.
+-- Returns the attempts member of a job's JSON, without attempts if the field is damaged.
 local function attempts_member(text) -- cold
   return ',"attempts":' .. (readable('[' .. text .. ']') or empty_list)
 end

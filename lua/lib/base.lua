@@ -1,6 +1,6 @@
 -- The basis of every command: the namespace and the names of keys.
 
--- An empty list, which is never changed.
+-- An empty list, never changed.
 local none = {}
 
 -- Fails if the server accepts no writes at all, such as a replica, or a master with too few
@@ -9,8 +9,8 @@ local function must_write()
   call('del', prefix .. 'x:none')
 end
 
--- Tries to add a member to a sorted set, as the first write of a script that takes or finishes
--- jobs: a server that is out of memory refuses it there, but not after a write that needs none.
+-- Tries to add a member to a sorted set, as the first write of a script that takes or ends jobs. A
+-- server without free memory rejects this first write, but not one after a write that needs none.
 local function add_first(key, score, member)
   local reply = try('zadd', key, score, member)
   if type(reply) == 'table' then
@@ -20,7 +20,7 @@ local function add_first(key, score, member)
   return reply
 end
 
--- The value of a number given as text, or default if it is not a finite number.
+-- Returns the value of a number given as text, or default unless it is a finite number.
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -45,8 +45,8 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 
--- Some fields of a hash by their names, read with call or try; false if missing. With try, err is
--- the error.
+-- Reads some fields of a hash, with call or try. Returns them by name, false if missing, and the
+-- error of try as err.
 local function named_fields(run, key, wanted) -- cold
   local values = run('hmget', key, unpack(wanted))
   local found = {err = values.err}
@@ -56,8 +56,8 @@ local function named_fields(run, key, wanted) -- cold
   return found
 end
 
--- Whether the script's user may write this key. For a user who may only read, scripts change
--- nothing. Servers before 7.0 can't tell: there, the first write fails.
+-- Reports whether the script's user may write this key. For a read-only user, scripts change
+-- nothing. Before Redis 7.0 this is unknown, and the first write fails.
 local function may_write(key) -- cold
   return not may_run or may_run('del', key)
 end

@@ -1,7 +1,7 @@
--- Batches: a job with the option b, {"n": number of members}, depends on its members and, as long
--- as the batch is open, on OPEN.
+-- Batches. A batch is a job with the option b, {"n": number of members}. The job depends on all
+-- members and, while the batch is open, on OPEN.
 
--- Whether the options text is that of a batch.
+-- Reports whether the options text belongs to a batch.
 local function is_batch(stored) -- cold
   return stored and has_option(stored, BATCH)
 end
@@ -10,7 +10,7 @@ local function no_batch(jid) -- cold
   return new_problem('invalid', jid, 'is not a batch')
 end
 
--- Reads a batch, which must still wait for something.
+-- Reads a batch, which must still have dependencies.
 local function read_batch(area, jid) -- cold
   local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
   if state ~= 'depends' then
@@ -21,7 +21,7 @@ local function read_batch(area, jid) -- cold
   return stored
 end
 
--- Reads the batches whose members items become, and lists these. A new job without dependencies
+-- Reads the batches of items, and lists the new members of each. A new job without dependencies
 -- can't wait for its own batch.
 local function read_batches(area, batches, items) -- cold
   for _, item in ipairs(items) do
@@ -43,7 +43,7 @@ local function read_batches(area, batches, items) -- cold
   end
 end
 
--- Counts the new members of batches.
+-- Adds the number of new members to each batch.
 local function grow_batches(batches) -- cold
   for jid, batch in pairs(batches) do
     if #batch.members > 0 then

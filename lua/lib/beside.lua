@@ -1,16 +1,15 @@
--- Large data of jobs, which Go gets beside their JSON, because writing it as JSON takes ten times
--- as long as sending it. A call sends limited amounts of data and JSON, and the caller asks for the
--- rest.
+-- Large data of jobs, returned to Go beside their JSON: encoding data as JSON takes ten times as
+-- long as sending. A call sends limited amounts of data and JSON, and the caller asks for the rest.
 
--- The bytes from which on data is large, and the bytes of it that a call sends.
+-- The smallest size of large data, and the bytes of large data that a call may send.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 
--- The large data of this call, if it has any, and its bytes.
+-- The large data in this call, or nil, and the size in bytes.
 local large
 local large_bytes = 0
 
--- Takes large data out of a job. Returns the member of its JSON that names the data, or ''.
+-- Takes large data out of a job. Returns the member of the job's JSON that refers to it, or ''.
 local function set_beside(job) -- cold
   local data = job[DATA]
   if type(data) ~= 'string' or #data < LARGE_DATA then
@@ -22,7 +21,7 @@ local function set_beside(job) -- cold
   return ',"beside":' .. #large
 end
 
--- Whether another job may still be sent.
+-- Reports whether another job may still be sent.
 local function has_room(jid) -- cold
   if budget.text <= 0 then
     return false
@@ -31,7 +30,7 @@ local function has_room(jid) -- cold
   return type(size) ~= 'number' or size < LARGE_DATA or large_bytes + size <= MAX_LARGE
 end
 
--- A reply with large data, or without any and without a rest the text alone.
+-- Returns a reply with the large data and the rest, or the text alone if both are empty.
 local function with_large(text, rest) -- cold
   if not large and rest == '' then
     return text

@@ -1,6 +1,6 @@
 -- Commands with many arguments, in slices that fit Lua's stack.
 
--- The number of these keys that exist.
+-- Returns the number of existing keys.
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -9,12 +9,12 @@ local function count_existing(keys)
   return count
 end
 
--- A list as long as another one, with values to replace: growing a table is expensive.
+-- Returns a list of the same length, with values to replace: growing a table is expensive.
 local function sized(list)
   return list[2] and {unpack(list)} or {false}
 end
 
--- Runs OPERATION KEY with list[from..to] as arguments, an even number of them at a time.
+-- Runs OPERATION KEY with slices of the list as arguments, an even number each time.
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))

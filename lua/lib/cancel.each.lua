@@ -1,6 +1,6 @@
--- Cancels the jobs that can be canceled, and leaves the others.
+-- Cancels as many of the given jobs as possible.
 
--- Reads a job that may be canceled with those among n, or leaves it out.
+-- Reads a job to cancel together with the n jobs among, or leaves out the job.
 local function read_cancelable(jid, among, n)
   local many = try('scard', job_key(jid) .. '-dependencies')
   if type(many) == 'number' and many > max_unlinked() then
@@ -20,7 +20,7 @@ local function read_cancelable(jid, among, n)
   end
 end
 
--- Leaves out jobs with dependents that are not canceled with them.
+-- Leaves out jobs with dependents outside the jobs to cancel.
 local function spare_dependencies(jids, jobs)
   local changed
   repeat
@@ -36,8 +36,7 @@ local function spare_dependencies(jids, jobs)
   until not changed
 end
 
--- Cancels jobs, and leaves out the ones that can't be canceled. Returns the number of canceled
--- ones.
+-- Cancels jobs, leaving out any that can't be canceled. Returns the number canceled.
 local function cancel_each(jids)
   local among, jobs, canceled = set_of(jids, 1), {}, 0
   for i = 1, #jids do

@@ -1,6 +1,6 @@
--- Canceling jobs: they are deleted.
+-- Canceling jobs deletes them.
 
--- One of these jobs that is not in the set among, or nil.
+-- Returns one of these jobs outside the set among, or nil.
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -9,11 +9,11 @@ local function outsider(jids, among)
   end
 end
 
--- The number of a job's dependents that are read first.
+-- The number of a job's dependents to read first.
 local FEW = 10
 
--- The dependents of a job: all of them, if they are few or all among n jobs, or else enough to
--- include an outsider.
+-- Returns the dependents of a job: all of them if they are few or all among n jobs, otherwise
+-- enough to include an outsider.
 local function dependents_beyond(run, jid, among, n)
   local key = job_key(jid) .. '-dependents'
   local found = run('srandmember', key, FEW + 1)
@@ -34,7 +34,7 @@ local function check_dependents(jid, among, n)
   return dependents
 end
 
--- Reads the fields that cancel_job needs, and all dependencies of the job, or up to most + 1.
+-- Reads the fields needed by cancel_job, and the job's dependencies: all, or up to most + 1.
 local function read_job_to_cancel(jid, most)
   local key = job_key(jid)
   local job = named_fields(call, key, {
@@ -45,7 +45,7 @@ local function read_job_to_cancel(jid, most)
   return job
 end
 
--- Deletes a job, unless it is complete. how is "expired" if it has expired.
+-- Deletes a job unless it is complete. how is "expired" for an expired job.
 local function cancel_job(jid, job, how)
   local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
   if state == 'complete' then

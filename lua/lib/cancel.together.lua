@@ -1,14 +1,14 @@
--- Canceling jobs together: none, if a job that is not among them depends on one of them. If they
--- are too many for one call, the caller names the others again. Dependents are canceled first, so
--- no job ever waits for one that is gone.
+-- Canceling jobs together. No job is canceled if any has a dependent outside. If there are too many
+-- jobs for one call, the caller must name the rest again. Dependents are canceled first, so no job
+-- ever waits for a deleted job.
 
 -- The maximum number of jobs that a call cancels.
 local MAX_CANCELED = 100
 
--- The maximum number of dependents that a call reads, for all jobs.
+-- The maximum number of dependents that a call reads, for all jobs together.
 local MAX_DEPENDENTS = 20000
 
--- The dependents of each of these jobs among them. Fails if another job depends on any.
+-- Returns the dependents of each job. Fails if any dependent is not among these jobs.
 local function dependents_of_all(jids) -- cold
   local among, dependents, count = set_of(jids, 1), {}, 0
   for i = 1, #jids do
@@ -21,7 +21,7 @@ local function dependents_of_all(jids) -- cold
   return dependents
 end
 
--- The jids in an order in which all dependents of a job precede it.
+-- Orders the jids so that all dependents of a job precede it.
 local function dependents_first(jids, dependents) -- cold
   local order, looked = {}, {}
   for i = 1, #jids do
@@ -40,8 +40,8 @@ local function dependents_first(jids, dependents) -- cold
   return order
 end
 
--- Reads the first of these jobs: as many as a call may cancel, given their dependencies. None if
--- the first has too many.
+-- Reads the first of these jobs: as many as a call may cancel, given their dependencies. Returns
+-- none if the first job has too many.
 local function read_first(jids) -- cold
   local jobs, left = {}, max_unlinked()
   for i = 1, #jids do
@@ -55,8 +55,7 @@ local function read_first(jids) -- cold
   return jobs
 end
 
--- Cancels jobs, each of which is named once. Returns their number, and the jids that remain for the
--- next call.
+-- Cancels jobs, each named once. Returns the number canceled, and the jids left for the next call.
 local function cancel_together(jids) -- cold
   local order = dependents_first(jids, dependents_of_all(jids))
   local some = within_reach(order, MAX_CANCELED)

@@ -1,8 +1,8 @@
--- Arguments are checked before the first write, so an invalid one changes nothing. The error texts
--- are those of qless-core's script, which other clients rely on.
+-- Arguments are checked before the first write: an invalid argument changes nothing. The error
+-- texts are those of qless-core's script, which classic clients rely on.
 --
 -- A problem is why a command does nothing: {code, text [, jid]}, or a failed reply of the server.
--- The code is one of package qless. With a jid, the text is what follows "Job jid".
+-- The code is one of package qless. With a jid, the text is the rest after "Job jid".
 
 local function new_problem(code, jid, text) -- cold
   return {code = code, jid = jid, text = text}
@@ -16,13 +16,13 @@ local function no_queue(jid) -- cold
   return new_problem('invalid', jid, 'is in no queue')
 end
 
--- Begins a text with the verb that qless-core's omits.
+-- Begins a text with the verb that qless-core's text omits.
 local function is(text) -- cold
   return classic and text or 'is ' .. text
 end
 
--- The text of a problem. For Go it begins with the code and with the lengths of the jid and of the
--- text, which follow. A server would cut it at a NUL.
+-- Returns the text of a problem. For Go it begins with the code and the lengths of the jid and the
+-- text, followed by both. A server would cut the text at a NUL.
 local function text_of(problem) -- cold
   local jid, text = problem.jid, problem.err or problem.text
   if not classic then
@@ -78,16 +78,16 @@ local function integer(area, name, text)
   return value
 end
 
--- A count: an integer that is not negative.
+-- Checks a count: an integer that is not negative.
 local function whole(area, name, text)
   local amount = integer(area, name, text)
   if amount < 0 then
     reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
-  return amount + 0 -- not -0, which is -0 as text
+  return amount + 0 -- not -0, or -0 as text
 end
 
--- A name that is part of a key.
+-- Checks a name used in a key.
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
@@ -101,7 +101,7 @@ local function json(area, name, text)
   return value
 end
 
--- A JSON array of names, such as tags or jids; empty if there is no text.
+-- Reads a JSON array of names, such as tags or jids; empty without a text.
 local function names(area, name, text)
   if not text then
     return none
@@ -127,7 +127,7 @@ local function names(area, name, text)
   return list
 end
 
--- Jids of jobs to wait for, from list[first] on. A jid can't be the name of another job's list.
+-- Checks jids of dependencies, from list[first] on. A jid can't be the name of another job's list.
 local function check_dependencies(area, list, first) -- cold
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -143,7 +143,7 @@ local function read_dependencies(area, text) -- cold
   return check_dependencies(area, names(area, 'depends', text), 1)
 end
 
--- Options are pairs of arguments, from ARGV[first] to ARGV[last].
+-- Reads options: pairs of arguments, from ARGV[first] to ARGV[last].
 local function options(area, first, last)
   local found = {}
   if last < first then

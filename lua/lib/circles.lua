@@ -1,10 +1,10 @@
--- Circles of dependencies: jobs that would wait for themselves, by way of others.
+-- Circular dependencies: jobs that would wait for themselves, through other jobs.
 
--- The number of dependencies that a call may still follow. A longer circle is not found.
+-- The number of dependencies that a call may still follow. Longer circles go undetected.
 local followable = 1000
 
--- The changes that the puts of a call make to dependencies: for each job that others wait for, by
--- jid, whether they will wait for it.
+-- Returns the changes to dependencies by the puts of a call: for each parent and child, by jid,
+-- whether the child will wait.
 local function changes_of(items) -- cold
   local changes = {}
   local function note(jid, other, waits)
@@ -25,7 +25,7 @@ local function changes_of(items) -- cold
   return changes
 end
 
--- The jobs that wait for a job, or for one that does, and the job itself, after these changes.
+-- Returns the direct and indirect dependents of a job after these changes, and the job itself.
 local function waiting_for(jid, changes) -- cold
   local list, seen, at = {jid}, {[jid] = true}, 1
   while list[at] and followable > 0 do
@@ -44,8 +44,8 @@ local function waiting_for(jid, changes) -- cold
   return seen
 end
 
--- The problem that a job that exists would wait for itself if it waited for others, or nil. Only
--- calls from Go ask: clients in other languages may close a circle.
+-- Returns the problem if an existing job would wait for itself by waiting for others, or nil. Only
+-- calls from Go check this: classic clients may close a circle.
 local function circle_of(jid, others, changes) -- cold
   local seen = others[1] and waiting_for(jid, changes or none)
   for i = 1, #others do
@@ -55,7 +55,7 @@ local function circle_of(jid, others, changes) -- cold
   end
 end
 
--- Fails if a job that is put again would wait for itself. A new one can't: nothing waits for it.
+-- Fails if a job that is put again would wait for itself. A new job has no dependents, so it can't.
 local function refuse_circles(items) -- cold
   local changes
   for _, item in ipairs(items) do

@@ -1,14 +1,14 @@
--- The jobs that fall due in a worker's queues before it asks again. One idle worker claims them, so
--- that the others need not wake.
+-- Jobs that fall due in a worker's queues before its next poll. One idle worker claims them, and
+-- the others need not wake.
 
--- Whether a queue has jobs that could be taken if its settings allowed it.
+-- Reports whether a queue has jobs that could be taken if its settings allowed it.
 local function is_ready(queue) -- cold
   return call('exists', queue_key(queue, 'work')) == 1 or is_due(queue, 'scheduled')
     or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
--- The time when the first entry of a part of a queue that is not due yet falls due, or nil. A
--- parked job that falls due after the horizon is tried.
+-- Returns the next due time in a part of a queue, or nil. Tries a parked job that falls due after
+-- the horizon.
 local function part_falls_due(queue, part, horizon)
   local last = part == 'scheduled' and '+inf' or exact(horizon)
   local found = try('zrangebyscore', queue_key(queue, part), '(' .. stamp, last,
@@ -24,8 +24,8 @@ local function by_due(a, b)
   return a.due < b.due
 end
 
--- The times at which the next jobs of queues fall due, or are allowed by a max-rate, before the
--- worker asks again, soonest first.
+-- Returns the times at which the next jobs of queues fall due, or their max-rate allows a job,
+-- before the worker's next poll, soonest first.
 local function coming_due(ask)
   local coming, horizon = {}, now + ask.poll
   for i = 1, #ask.queues do
@@ -56,8 +56,8 @@ local function claim_due(queue, due, worker)
   return true
 end
 
--- Claims the queue with the soonest due job that no other idle worker has claimed. Returns the time
--- to wait, and the queue.
+-- Claims the queue with the soonest due job not claimed by another idle worker. Returns the time to
+-- wait, and the queue.
 local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
   local wait, queue = ask.poll, ''

@@ -1,16 +1,16 @@
 -- Completing one job, or many at once, each with its own outcome. Shared keys are read and written
 -- only once.
 
--- Whether a job of this call has limits, or an option that takes effect now.
+-- Whether a job in this call has limits, or an option that takes effect now.
 local frees_limits, has_ending
 
--- Writes the fields of a job that every outcome changes, and more.
+-- Writes the fields changed by every outcome, and more.
 local function settle(key, state, queue, remaining, more)
   call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
     'expires', '0', 'remaining', remaining, unpack(more))
 end
 
--- The same with the result and the data of an item, if there are any.
+-- The same with the result and data of an item, if present.
 local function settle_item(item, state, queue)
   local more = item.data ~= '' and {'data', item.data} or none
   if item.result then
@@ -19,7 +19,7 @@ local function settle_item(item, state, queue)
   settle(item.key, state, queue, item.retries, more)
 end
 
--- The fields of a job that are needed to complete it.
+-- Reads the fields needed to complete a job.
 local function read_before_end(key)
   return try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 end
@@ -58,8 +58,8 @@ local function read_completed(item, worker)
   end
 end
 
--- Reads all items. Returns the jobs that this worker may complete. The others get a problem, as
--- does a job that is named twice.
+-- Reads all items. Returns the jobs that this worker may complete. Each of the others has a
+-- problem, as does a job named twice.
 local function read_all(items, worker)
   local mine, seen = items, {}
   for i = 1, #items do
@@ -85,10 +85,10 @@ local function read_all(items, worker)
   return mine
 end
 
--- The jids of items, and the times that the jobs ran.
+-- Returns the jids of items, and the run times of the jobs.
 local function columns(items)
   local ids, ran = sized(items), sized(items)
-  local began, time -- of the item before: many were taken at the same time
+  local began, time -- of the previous item: many jobs start at the same time
   for i = 1, #items do
     local item = items[i]
     if item.began ~= began or i == 1 then
@@ -99,7 +99,7 @@ local function columns(items)
   return ids, ran
 end
 
--- The queues of items: {queue, jids, ran} for each, with the columns of its items.
+-- Returns {queue, jids, ran} for each queue, with the columns of its items.
 local function columns_by_queue(items)
   local queue, several = items[1].queue, false
   for i = 2, #items do
@@ -113,7 +113,7 @@ local function columns_by_queue(items)
   return groups
 end
 
--- Releases the locks of a queue's jobs, and adds to its statistics.
+-- Releases the locks of a queue's jobs, and adds to the queue's statistics.
 local function unlock(queue, jids, ran, worker)
   if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
@@ -124,14 +124,14 @@ local function unlock(queue, jids, ran, worker)
   observe('run', queue, ran)
 end
 
--- The settings for completing jobs of one queue.
+-- Reads the settings for completing jobs of one queue.
 local function completing_config(queue)
   return try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history',
     queue .. '-max-concurrency')
 end
 
--- The settings for completing: three, then the max-concurrency of each queue. A queue with a
--- max-concurrency may run another job when one is complete.
+-- Reads the settings for completing: three, then the max-concurrency of each queue. A queue with a
+-- max-concurrency may run another job after a completion.
 local function read_config(queues)
   if not queues[2] then
     return completing_config(queues[1].queue)
@@ -143,7 +143,7 @@ local function read_config(queues)
   return try('hmget', prefix .. 'config', unpack(fields))
 end
 
--- Whether any of the jobs has dependents, dependents of other jobs remain, or the key more exists.
+-- Reports whether any job has dependents, dependents of others remain, or the key more exists.
 local function any_dependents(items, more)
   if not items[2] then
     return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
@@ -155,7 +155,7 @@ local function any_dependents(items, more)
   return count_existing(keys) > 0
 end
 
--- Appends the last entry to the history of a job. One without a list may have the old kind.
+-- Appends the last entry to a job's history. A job that had no list may have the old kind.
 local function record_done(jid, key, done, cap)
   local entries = record(key, done, cap)
   if entries == 1 then
@@ -163,7 +163,7 @@ local function record_done(jid, key, done, cap)
   end
 end
 
--- The event of a job's completion after its jid.
+-- Returns the rest of a completion event, after the jid.
 local function completed_event(queue)
   return ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
 end
@@ -172,8 +172,8 @@ local function publish_completed(jid, rest)
   publish('log', '{"jid":' .. cjson.encode(jid) .. rest)
 end
 
--- Publishes the completion of jobs that have ended, and releases their dependents if they may have
--- some. The last item's state tells Go that some remain.
+-- Publishes the completion of jobs, and releases their dependents if there may be any. The last
+-- item's state tells Go that some dependents remain.
 local function announce(items, special)
   local queue, rest
   for i = 1, (#items < WORTH_ASKING or is_heard()) and #items or 0 do
@@ -197,7 +197,7 @@ local function announce(items, special)
 end
 
 -- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change [, result]
--- [, anybody]}; empty data leaves the job's data unchanged. Sets each item's state or problem.
+-- [, anybody]}; empty data keeps the job's data. Sets each item's state or problem.
 local function complete(worker, items)
   local owned = read_all(items, worker)
   if #owned == 0 then
@@ -207,8 +207,8 @@ local function complete(worker, items)
   local config = read_config(queues)
   local seconds, count, cap = unpack(config, 1, 3)
   cap = history_cap(cap)
-  -- Usually no job has dependents, is tracked, or waits to be released: one command checks all of
-  -- this.
+  -- One command checks the usual case: no job has dependents or is tracked, and none is waiting to
+  -- be released.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)

@@ -1,8 +1,7 @@
--- The usual way to complete a job: it goes to no other queue, has no options, and nothing depends
--- on it.
+-- Completing a job in the usual case: no next queue, no options, no dependents.
 
--- Completes the job of a worker. With since, the worker must have taken the job at that time. Empty
--- data leaves the job's data unchanged. Returns false, and writes nothing, if anything is unusual.
+-- Completes a worker's job. With since, the worker must have taken the job at that time. Empty data
+-- keeps the job's data. If anything is unusual, returns false and writes nothing.
 local function complete_one(worker, jid, queue, data, since)
   must_publish()
   local key = job_key(jid)

@@ -1,10 +1,10 @@
--- The list of complete jobs, of which old ones are deleted: the jobs older than jobs-history, and
--- the oldest if there are more than jobs-history-count.
+-- The list of complete jobs. Old jobs are deleted: jobs older than jobs-history, and the oldest
+-- beyond jobs-history-count.
 
--- The maximum number of old jobs that one call deletes: more would stall the server.
+-- The maximum number of old jobs that a call deletes: more would stall the server.
 local PRUNED = 100
 
--- Deletes a job if it is complete.
+-- Deletes a job if complete.
 local function delete_job(jid)
   local state, tags = unpack(try('hmget', job_key(jid), 'state', 'tags'))
   if state == 'complete' then
@@ -12,7 +12,7 @@ local function delete_job(jid)
   end
 end
 
--- Deletes at most limit completed jobs: the ones from before a time, or the excess.
+-- Deletes at most limit completed jobs: older than a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
   local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -25,14 +25,14 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
--- Whether a call looks for old jobs: a worker's call does so one time in ten, by the last digit of
--- the time, unless there are settings for their retention.
+-- Reports whether a call looks for old jobs. Without settings for retention, a worker's call looks
+-- one time in ten, by the last digit of the time.
 local function looks_for_old(keep_seconds, keep_count)
   return command ~= 'finish' or keep_seconds or keep_count or #stamp < 17
     or string.byte(stamp, -1) == ZERO
 end
 
--- Deletes old jobs after n were added, for which the server's reply is added.
+-- Deletes old jobs after n jobs were added; added is the server's reply.
 local function clear_completed(added, n, keep_seconds, keep_count)
   local completed = prefix .. 'completed'
   if type(added) == 'table' or not looks_for_old(keep_seconds, keep_count) then
@@ -45,7 +45,7 @@ local function clear_completed(added, n, keep_seconds, keep_count)
   end
 end
 
--- Adds the jobs without a next queue to the list, and deletes old ones.
+-- Adds jobs without a next queue to the list, and deletes old jobs.
 local function keep_completed(items, keep_seconds, keep_count)
   local scored = {stamp, items[1].jid, unpack(items, 3)}
   for i = 2, #items do

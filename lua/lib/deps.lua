@@ -1,10 +1,10 @@
--- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
+-- Dependencies: a job waits in its queue's "depends" until all its parents are complete.
 
--- An open batch also waits for this jid, which no job has, so it is never complete.
+-- An open batch also waits for this jid. No job has it, so it is never complete.
 local OPEN = 'x:open'
 
--- The problem that a job does not wait for others. qless-core's text is the same if there is no
--- such job.
+-- Returns the problem of a job that does not wait for others. qless-core has the same text for a
+-- missing job.
 local function not_depending(jid, state) -- cold
   if not state and not classic then
     return no_job(jid)
@@ -12,8 +12,8 @@ local function not_depending(jid, state) -- cold
   return new_problem('not_depending', jid, is('not in the depends state: ' .. tostring(state)))
 end
 
--- The jobs in the list, from first on, that a job must wait for: the ones that exist, or are put
--- before it by this call, and are not complete. Or nil, and the problem with one of them.
+-- Returns the jobs in the list, from first on, that a job must wait for: existing jobs, and jobs
+-- put earlier by this call, unless complete. On a problem with one, returns nil and the problem.
 local function needed(jid, list, first, before, strict) -- cold
   local others = {}
   for i = first, #list do
@@ -30,8 +30,8 @@ local function needed(jid, list, first, before, strict) -- cold
   return others
 end
 
--- Makes a job wait for others. If a write fails, everything is restored, and the result has the
--- failed write and its error.
+-- Makes a job wait for others. If a write fails, restores everything, and returns the failed write
+-- and its error.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
@@ -57,8 +57,8 @@ local function undepend(jid, other)
   try('srem', job_key(jid) .. '-dependencies', other)
 end
 
--- Stores the delay of a job that waits for others, for when it is released. The delay of an earlier
--- put stays in the job, but is ignored if the caller's missing delay means none.
+-- Stores a waiting job's delay for its release. The delay of an earlier put stays in the job, but
+-- is ignored if a missing delay means none.
 local function keep_delay(key, delay, means_none) -- cold
   if delay > 0 then
     call('hset', key, 'scheduled', exact(now + delay))
@@ -68,9 +68,8 @@ local function keep_delay(key, delay, means_none) -- cold
   end
 end
 
--- Moves a job without remaining dependencies into work or, if it was put with a delay and its last
--- dependency releases it, to the scheduled jobs for the rest of the delay. Returns the problem, or
--- nil.
+-- Moves a job without remaining dependencies into work. A job put with a delay, and released by its
+-- last dependency, is scheduled for the rest of the delay. Returns the problem, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
   local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority',

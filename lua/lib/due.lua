@@ -1,7 +1,6 @@
--- Jobs that have fallen due: the server has no timer, so every command that asks a queue for jobs
--- moves them.
+-- Due jobs. The server has no timer: every command that asks a queue for jobs moves due jobs.
 
--- Puts the child of a recurring job that was due at the given time.
+-- Puts the child of a recurring job for the given due time.
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data,
     'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0,
@@ -12,7 +11,7 @@ local function spawn(queue, parent, child, job, at)
   record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
--- The next number after count that no child of the recurring job has. The steps grow with each try.
+-- Returns the next number after count unused by the recurring job's children, in growing steps.
 local function next_child(parent, count)
   local taken = 0
   repeat
@@ -23,13 +22,13 @@ local function next_child(parent, count)
   return count
 end
 
--- The number of children of a recurring job so far; 0 if it was damaged.
+-- Returns the number of children of a recurring job so far, or 0 if the field is damaged.
 local function count_in(text)
   local count = finite(text, 0)
   return count >= 0 and count < 2 ^ 53 and count or 0
 end
 
--- Spawns at most limit due children of a recurring job. Returns their number.
+-- Spawns at most limit due children of a recurring job. Returns the number spawned.
 local function spawn_due(queue, parent, due, limit)
   local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget',
     recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog',
@@ -39,7 +38,7 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  -- Whole intervals begin at whole seconds, as with clients in other languages.
+  -- Whole intervals begin at whole seconds, as with classic clients.
   local at = interval % 1 == 0 and math.floor(due) or due
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
@@ -74,15 +73,15 @@ local function spawn_all(queue, limit)
   end
 end
 
--- The priority of an existing job, and its options.
+-- Returns the priority of an existing job, and its options.
 local function priority_of(jid)
   local job = try('hmget', job_key(jid), 'priority', 'x:o')
   local priority, stored = unpack(job)
   return priority or not job.err and call('exists', job_key(jid)) == 1 and '0', stored
 end
 
--- The score of a job with an option for its place when it is lost (own_place): by its due time, as
--- the nth of the jobs moved together.
+-- Returns the score of a job with a place of its own when lost (own_place): by its due time, as the
+-- nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
   local at = finite(try('zscore', scheduled, jid), now)
   call('hset', job_key(jid), 'time', exact(at))
@@ -108,8 +107,8 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- The number of wanted children of recurring jobs that fit into a number of bytes of data: at least
--- one.
+-- Returns how many of the wanted children of recurring jobs fit into a number of bytes of data: at
+-- least one.
 local function children_with_room(queue, wanted, bytes) -- cold
   local largest = 1
   local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
@@ -119,8 +118,8 @@ local function children_with_room(queue, wanted, bytes) -- cold
   return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 end
 
--- Moves due jobs into work, at most limit of each kind: children of recurring jobs, and scheduled
--- jobs. The caller has checked whether there are any, and so knows that these keys can be written.
+-- Moves due jobs into work: at most limit children of recurring jobs, and at most limit scheduled
+-- jobs. The caller has checked whether there are any, so these keys can be written.
 local function bring_due(queue, recur, scheduled, limit) -- cold
   local work = queue_key(queue, 'work')
   if limit <= 0 or not may_write(work) then

@@ -1,9 +1,9 @@
--- The effects of the end of a job with options: it is complete, failed, canceled or expired.
+-- The effects of the end of a job with options: completion, failure, cancellation or expiry.
 
--- The largest message about the end of a job, in bytes. A larger one has only the state.
+-- The maximum size in bytes of a message about a job's end. A larger one has only the state.
 local LARGEST_END = 65536
 
--- Notifies the waiters of a job of its end, with all details if its record is not kept.
+-- Notifies waiting clients of the end of a job, with all details unless the record is kept.
 local function publish_end(jid, state, forgotten) -- cold
   local message = (state == 'complete' or state == 'failed') and read_end(try, jid)
   if not message then
@@ -14,8 +14,8 @@ local function publish_end(jid, state, forgotten) -- cold
   publish('x:done:' .. jid, message)
 end
 
--- Notes how long the record of an incomplete job with a lifetime is kept, or deletes it if the job
--- has failed and is not kept.
+-- Notes how long the record of an incomplete job with a lifetime is kept, or deletes a failed job's
+-- record that is not kept.
 local function keep_record(jid, stored, state, forgotten) -- cold
   if state ~= 'failed' then
     note_life(jid)
@@ -27,7 +27,7 @@ local function keep_record(jid, stored, state, forgotten) -- cold
   end
 end
 
--- Called after the end of a job that is not complete was written, with its previous stored options
+-- Must be called after an end other than completion was written, with the job's previous options
 -- and its last state: failed, canceled or expired.
 local function job_ended(jid, stored, state) -- cold
   local has, failed = letters_of(stored), state == 'failed'
@@ -52,8 +52,8 @@ local function job_ended(jid, stored, state) -- cold
   end
 end
 
--- Does the rest after the failure of a job with these options, or false, was written. keep has the
--- settings for failed jobs, if there are any.
+-- Finishes a failure already written, for a job with these options, or false. keep has the settings
+-- for failed jobs, if any.
 local function settle_failure(jid, group, stored, keep)
   if stored then
     job_ended(jid, stored, 'failed')
@@ -79,8 +79,8 @@ local function forget_completed(items) -- cold
   each_slice(call, 'del', prefix .. 'x:none', keys)
 end
 
--- Like job_ended, for complete jobs, which free the slots of their limits together. Deletes the
--- jobs whose records are not kept, and sets forgotten on them. Returns whether there are any.
+-- Like job_ended, for complete jobs, but leaves limits to stop_all_limited. Deletes jobs whose
+-- records are not kept, and sets forgotten on their items. Reports whether there were any.
 local function all_completed(items) -- cold
   local lives, over, claiming, known = {}, {}, {}, {}
   for i = 1, #items do

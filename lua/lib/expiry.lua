@@ -1,10 +1,10 @@
--- Expiry of jobs (lib/lifetimes.lua). An expired job is deleted as by cancel. If others depend on
--- it, it fails instead, in the group expired-<queue>.
+-- Expiry of jobs (lib/lifetimes.lua). An expired job is deleted as by cancel, but a job with
+-- dependents fails instead, in the group expired-<queue>.
 
--- The time in seconds after which a job that can't be deleted now is checked again.
+-- The time in seconds until a job that can't be deleted now is checked again.
 local LOOK_AGAIN = 60
 
--- Fails a job with these fields. Returns whether that was possible.
+-- Fails a job with these fields. Reports whether this was possible.
 local function fail_expired(jid, job) -- cold
   local queue, worker = job.queue, job.worker or ''
   if not queue then
@@ -35,7 +35,7 @@ local function delete_complete(jid, tags, stored) -- cold
   end
 end
 
--- Expires a job with these fields that has not ended yet.
+-- Expires a job with these fields that has not ended yet. Reports whether this was possible.
 local function expire_job(jid, job) -- cold
   local key, state = job_key(jid), job.state
   if try('exists', key .. '-dependents') == 1 then
@@ -49,8 +49,8 @@ local function expire_job(jid, job) -- cold
   return true
 end
 
--- Expires a job if its time has come; as is the state that it would have next, if that is not its
--- current one. Otherwise corrects its time in x:until. Returns whether the job has expired.
+-- Expires a job if its time has come; otherwise corrects its time in x:until. as is the job's next
+-- state, if different from its current one. Reports whether the job has expired.
 local function end_life(jid, as) -- cold
   local job = named_fields(try, job_key(jid), {
     'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time',
@@ -72,13 +72,13 @@ local function end_life(jid, as) -- cold
     end
     ends = now + LOOK_AGAIN
   elseif state == 'running' and has_option(stored, START_BY) then
-    ends = sooner(ends, now + LOOK_AGAIN) -- it may have to wait again
+    ends = sooner(ends, now + LOOK_AGAIN) -- the job may have to wait again
   end
   note_life(jid, ends)
   return false
 end
 
--- Expires jobs whose time has come, of at most limit that are checked. Returns their number.
+-- Expires jobs whose time has come, checking at most limit. Returns the number expired.
 local function end_lives(limit) -- cold
   local ended = 0
   local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)

@@ -1,6 +1,6 @@
--- Failure groups: the jobs that failed for the same reason, newest first.
+-- Failure groups: jobs that failed for the same reason, newest first.
 
--- Adds a job to a group. Returns the server's error if that fails.
+-- Adds a job to a group. Returns the server's error, or nil.
 local function add_failure(jid, group)
   local reply = try('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -25,7 +25,7 @@ local function tally_failure(queue)
   tally(day_of(now), queue, 'failed', 1)
 end
 
--- Subtracts one failed job from the statistics of the queue and the day of its failure.
+-- Subtracts one failed job from the statistics of its queue, on the day of the failure.
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -33,23 +33,23 @@ local function uncount_failure(queue, failure)
   end
 end
 
--- The time at which the job at a place of a group failed, or 0.
+-- Returns the time at which the job at a place in a group failed, or 0.
 local function failed_at(key, place) -- cold
   local jid = try('lindex', key, place)
   local failure = type(jid) == 'string' and try('hget', job_key(jid), 'failure')
   return finite(list_of(failure).when, 0)
 end
 
--- The number of jobs from which on a group is long.
+-- The size from which on a group is long.
 local LONG_GROUP = 10000
 
--- Keeps jobs that have not failed any more from being deleted as old failed ones.
+-- Protects jobs that are no longer failed from being deleted as old failed jobs.
 local function unfile_failures(jids)
   each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 
--- Removes a failed job that is moved or canceled from its failure group and the statistics. queue
--- and failure are the job's fields.
+-- Removes a job from its failure group and the statistics when it is moved or canceled. queue and
+-- failure are the job's fields.
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
@@ -57,12 +57,12 @@ local function forget_failure(jid, queue, failure)
   unfile_failures({jid})
 end
 
--- The failure field of a failed job.
+-- Returns the failure field of a failed job.
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 
--- Fails a job that has no retries left in a queue. The caller has added it to its failure group.
+-- Fails a job without retries left in a queue. The caller has added the job to its failure group.
 local function mark_exhausted(jid, queue, group, failure, cap)
   record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)

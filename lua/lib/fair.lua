@@ -1,16 +1,16 @@
--- Fair shares: jobs with the option g, {"t": tenant, "w": weight}, wait behind all others of their
--- priority, and among them the tenants take turns. A job's turn is a number from 0, which follows
--- from its score: priority - 0.5 - turn. It is the turn of the first job in the queue, or the end
--- of its tenant's last turn if that is later. The length of a turn is a step divided by the weight.
+-- Fair shares. Jobs with the option g, {"t": tenant, "w": weight}, wait behind all others of their
+-- priority, and the tenants take turns. A job's turn is a number from 0 on, part of the score:
+-- priority - 0.5 - turn. It is the turn of the first job in the queue, or the end of the tenant's
+-- last turn if later. The length of a turn is a step divided by the weight.
 --
--- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. Tenants
--- whose turns have passed are removed. The script that takes the last of their jobs deletes the
--- key. Scripts of other clients do not, so it also expires some time after the last job was taken.
+-- x:fair:PRIORITY:QUEUE is a sorted set of tenants by the end of the last turn. Tenants are removed
+-- when their turns have passed. The script that takes the tenants' last job deletes the key.
+-- Classic scripts do not, so the key also expires some time after the last job was taken.
 
 -- The largest priority, on either side of 0, that leaves room for turns in a score.
 local MAX_FAIR_PRIORITY = 10000
 
--- The tenant and the weight in the options text, or nil.
+-- Returns the tenant and the weight in the options text, or nil.
 local function fair_share(text) -- cold
   local _, values = split_options(text)
   local share = values[FAIR]
@@ -19,7 +19,7 @@ local function fair_share(text) -- cold
   end
 end
 
--- The same for options that a put says, which must be right.
+-- The same for the options of a put, which must be valid.
 local function read_share(area, text) -- cold
   if not has_option(text, FAIR) then
     return false
@@ -29,8 +29,8 @@ local function read_share(area, text) -- cold
   return text
 end
 
--- The turn of the first job of a priority that waits for its turn, or nil; and whether that can't
--- be read.
+-- Returns the turn of the first waiting job of a priority that takes turns, or nil, and the error
+-- if the queue can't be read.
 local function first_turn(queue, priority) -- cold
   local first = try('zrevrangebyscore', queue_key(queue, 'work'), exact(priority - 0.5),
     '(' .. exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
@@ -38,23 +38,22 @@ local function first_turn(queue, priority) -- cold
   return score and math.max(priority - 0.5 - score, 0), first.err
 end
 
--- The length of a turn of weight 1: large enough that a hundredth of it makes a difference to a
--- score.
+-- Returns the length of a turn of weight 1: so large that a hundredth of it changes a score.
 local function turn_step(priority) -- cold
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
 
--- The seconds for which the turns of a queue are kept if no job is taken.
+-- The time in seconds for which a queue's turns are kept if no job is taken.
 local TURNS_KEPT = 604800
 
 local function turns_key(queue, priority) -- cold
   return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
 end
 
--- The turns of a queue and a priority in one call: first is the turn of the first job; ends has the
--- ends of the turns that the call has given, by tenant; passed lists a few tenants whose turns have
--- passed; waits is false if none waits. Nil if they can't be read.
+-- Reads the turns of a queue and a priority for one call. first is the turn of the first job; ends
+-- has the ends of turns assigned by this call, by tenant; passed lists a few tenants whose turns
+-- have passed; waits is false if no job waits. Nil if the turns can't be read.
 local function read_turns(queue, priority) -- cold
   local key, waits = turns_key(queue, priority), true
   local first, damaged = first_turn(queue, priority)
@@ -69,7 +68,7 @@ local function read_turns(queue, priority) -- cold
   }
 end
 
--- Writes the ends of turns, and forgets tenants whose turns have passed. Begins with a write that
+-- Writes the ends of turns, and removes tenants whose turns have passed. Begins with a write that
 -- needs memory.
 local function write_turns(turns) -- cold
   local key, ends, passed, n = turns.key, {}, {}, 0
@@ -80,7 +79,7 @@ local function write_turns(turns) -- cold
   each_slice(try, 'zadd', key, ends)
   if not turns.waits then
     if try('zcard', key) ~= n then
-      try('unlink', key) -- of jobs that another script has taken
+      try('unlink', key) -- left from jobs taken by another script
       each_slice(try, 'zadd', key, ends)
     end
     try('expire', key, TURNS_KEPT)
@@ -93,9 +92,9 @@ local function write_turns(turns) -- cold
   turns.passed = none
 end
 
--- The score of a job with these options, or nil if they give it no share. A turn above 0.49 would
--- be among the jobs of the next priority. known is a table for the jobs of one call, which are
--- added to the queue together. If it has a list later, the turns to write are appended to that.
+-- Returns the score of a job with these options, or nil without a share. A turn above 0.49 would be
+-- among the jobs of the next priority. known is a table for jobs of one call that are added to the
+-- queue together. If known has a list later, the turns to write are appended to that list.
 local function fair_score(queue, priority, stored, known) -- cold
   known.shares, known.turns = known.shares or {}, known.turns or {}
   local share = known.shares[stored] or {fair_share(stored)}
@@ -107,7 +106,7 @@ local function fair_score(queue, priority, stored, known) -- cold
   local all = known.turns[queue] or {}
   local turns = all[priority] or read_turns(queue, priority)
   if not turns then
-    return -- before anything is written
+    return -- before the first write
   elseif known.later and not all[priority] then
     known.later[#known.later + 1] = turns
   end
@@ -123,7 +122,7 @@ local function fair_score(queue, priority, stored, known) -- cold
   return exact(priority - 0.5 - turn)
 end
 
--- Writes the turns that a call has collected.
+-- Writes the turns collected by a call.
 local function write_later(known) -- cold
   for _, turns in ipairs(known.later) do
     write_turns(turns)
@@ -131,7 +130,7 @@ local function write_later(known) -- cold
   known.later = {}
 end
 
--- Called when jobs with a share have left the work of a queue, or may have.
+-- Must be called when jobs with a share have left a queue's work, or may have.
 local function leave_turns(queue, priority) -- cold
   priority = finite(priority, 0)
   local first, damaged = first_turn(queue, priority)
@@ -143,7 +142,7 @@ local function leave_turns(queue, priority) -- cold
   end
 end
 
--- The score of a job with the options stored, or false, that begins to wait now; turns is as above.
+-- Returns the score of a job that waits from now on; stored may be false. turns is known, as above.
 local function score_of(queue, priority, stored, turns) -- cold
   return stored and has_option(stored, FAIR) and fair_score(queue, priority, stored, turns) or
     work_score(now, priority)

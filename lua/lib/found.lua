@@ -1,6 +1,6 @@
--- Reading jobs by their jids.
+-- Reading jobs by jid.
 
--- The member of the JSON of a job with its due time, or ''.
+-- Returns the member of a job's JSON with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
   local scheduled, undelayed = unpack(
     state == 'depends' and try('hmget', job_key(jid), 'scheduled', 'x:undelayed') or none)
@@ -8,8 +8,8 @@ local function due_member(jid, queue, state) -- cold
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 
--- The JSON of one job, or nil. With try, a key of another type counts as no job. A job's due time,
--- and large data beside the JSON, are not for other clients: callers ask for them.
+-- Returns the JSON of one job, or nil. With try, a key of another type counts as no job. With
+-- asks_due, unset for classic clients, adds the due time, and sets large data beside the JSON.
 local function find_job(run, jid, asks_due)
   local job = read_job(run, jid)
   if not job[JID] then
@@ -27,7 +27,7 @@ local function find_job(run, jid, asks_due)
   return job_json(job, is_tracked(jid), more)
 end
 
--- The JSON array of the jobs that exist, or with asks_due a reply with large data.
+-- Returns a JSON array of the existing jobs, or with asks_due a reply with large data.
 local function find_jobs(jids, first, asks_due)
   local found = {}
   budget.relations = asks_due and MAX_RELATED

@@ -1,7 +1,7 @@
 -- Failing, retrying and releasing a worker's job.
 
--- Reads a job that this worker must hold, in item's queue if item.here is set, or that any caller
--- may end, if item.anybody is set. Returns the problem, or nil.
+-- Reads a job held by this worker, in item's queue if item.here is set. If item.anybody is set, any
+-- caller may end the job. Returns the problem, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining',
@@ -25,9 +25,9 @@ local function read_owned(area, item, worker)
   end
 end
 
--- Takes a job from its worker and changes some of its fields. The caller has already written its
--- new place, as that may fail. The text what names the end of the run, if the job ran; a job that
--- failed has its result.
+-- Takes a job from its worker and changes some fields. The caller has already written the job's new
+-- place, because that write may fail. The text what names the end of the run, if the job ran; a
+-- failed job's result is written, too.
 local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
@@ -54,8 +54,8 @@ local function give_up(item, worker, fields, what)
   wake_for_slot(item.current)
 end
 
--- Adds a job to a queue: to the scheduled jobs if it has a delay, otherwise to work with a score.
--- Returns its state, or nil and the problem.
+-- Adds a job to a queue: with a delay to the scheduled jobs, otherwise to work with a score.
+-- Returns the job's state, or nil and the problem.
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
@@ -89,7 +89,7 @@ local function fail(worker, item)
   settle_failure(jid, group, item.stored, keep)
 end
 
--- Fails a job that has no retries left. Returns the problem, or nil.
+-- Fails a job without retries left. Returns the problem, or nil.
 local function exhaust(worker, item, queue, group, failure) -- cold
   group = group or 'failed-retries-' .. queue
   local message = failure and item.message or
@@ -110,9 +110,9 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   settle_failure(item.jid, group, item.stored, keep)
 end
 
--- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}. The
--- result is for a job that fails because it has no retries left. Sets the remaining retries.
--- Returns the problem, or nil.
+-- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}.
+-- Without retries left, the job fails with the result. Sets the remaining retries. Returns the
+-- problem, or nil.
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then
@@ -139,7 +139,7 @@ local function retry(worker, item)
   give_up(item, worker, fields, 'retried')
   if queue ~= item.current then
     know_unlisted(queue)
-    note_filled(queue) -- its own queue had a lock, so that it was not empty
+    note_filled(queue) -- item.current had a lock, so it was not empty
   end
   wake_for(queue, item.delay)
   if item.stored then
@@ -148,9 +148,9 @@ local function retry(worker, item)
 end
 
 -- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a
--- delay, it is the first of its priority again, after jobs with a smaller place. throttled lists
--- limits that are held for the delay, all of the job's if it is empty, so that the job waits for
--- them; a job that has none of them waits for the delay. Returns the problem, or nil.
+-- delay, the job is the first of its priority again, after jobs with a smaller place. throttled
+-- lists limits of the job to hold for the delay, or all if empty. The job then waits for these
+-- limits, or for the delay if it has none of them. Returns the problem, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   local delay = item.delay
@@ -158,7 +158,7 @@ local function release(worker, item)
     if item.throttled and item.stored and throttle(item.stored, item.throttled, item.delay) then
       item.delay = 0
     end
-    -- A thousand places must precede the jobs that were put.
+    -- A thousand places must precede all jobs that were put.
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
     state, problem = enqueue(item, item.current, score)
   end

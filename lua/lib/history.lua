@@ -1,16 +1,16 @@
 -- The history of a job: a list of JSON entries [when, what, {details}].
 
--- The text of an entry. what is JSON; details is JSON or nil.
+-- Returns the text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 
--- The maximum number of entries of a job; 0 or less means no limit.
+-- Returns the maximum number of a job's entries; 0 or less means no limit.
 local function history_cap(text)
   return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
--- Trims a list that exceeds the cap to its first and its newest entries.
+-- Trims a list longer than the cap to the first entry and the newest.
 local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -20,8 +20,8 @@ local function trim_history(key, length, cap) -- cold
   end
 end
 
--- Appends an entry to the history of the job with this key. Unless the caller passes the cap, it is
--- read only when it may matter. Returns the server's reply.
+-- Appends an entry to the history of the job with this key. Without the caller's cap, the setting
+-- is read only when it may matter. Returns the server's reply.
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
@@ -34,7 +34,7 @@ local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
 
--- Moves a stage of the old history, which holds several entries.
+-- Moves a stage of the old history, which may hold several entries.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = string_or_nil(stage.q)})
@@ -51,7 +51,7 @@ local function move_stage(key, stage)
   end
 end
 
--- Very old jobs store their history in a field of the job: moves it to the list.
+-- Moves a very old job's history from a field of the job to the list.
 local function move_history(jid, text) -- cold
   local key = job_key(jid) .. '-history'
   if not may_write(key) then
@@ -65,14 +65,14 @@ local function move_history(jid, text) -- cold
   end
 end
 
--- Like move_history, for the field as it was read, which is false if it does not exist.
+-- Like move_history, for the field as read, false if missing.
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
   end
 end
 
--- Like move_history, for a job to whose list an entry was already added. cap is as in record.
+-- Like move_history, for a job that already has a new entry in the list. cap is as in record.
 local function adopt_before(jid, text, recorded, cap) -- cold
   if type(text) == 'string' then
     try('rpop', job_key(jid) .. '-history')
@@ -93,8 +93,8 @@ local function unusual_entry(text) -- cold
   return ok and encoded or '{}'
 end
 
--- The same entry as the object that clients read: {details, "when": , "what": }.
--- Entries of the usual shape are rearranged as text.
+-- Returns an entry as the object that clients read: {details, "when": , "what": }. Entries of the
+-- usual shape are rearranged as text.
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
   if when then
@@ -107,8 +107,8 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 
--- The whole history as a JSON array. A caller that has just appended an entry passes its object, or
--- false.
+-- Returns the whole history as a JSON array. A caller that has just appended an entry passes the
+-- entry's object, or false.
 local function history_json(jid, newest)
   local list = try('lrange', job_key(jid) .. '-history', '0', '-1')
   local n = #list

@@ -1,36 +1,35 @@
--- Becoming idle, staying idle, and becoming busy again. A worker that gets fewer jobs than it asks
--- for is in x:idle, and waits for jobs of each of its queues (lib/wake.lua), until it is woken or
--- its time is over. It claims the next due job, so that only one worker wakes for it
+-- Becoming idle, staying idle, and becoming busy again. A worker that receives fewer jobs than
+-- wanted is in x:idle, and waits for jobs of each of its queues (lib/wake.lua) until woken or the
+-- next poll. It claims the next due job, so that only one worker wakes for the job
 -- (lib/coming.lua).
 
--- The maximum number of lapsed entries that are removed from a queue at once.
+-- The maximum number of lapsed entries to remove from a queue at once.
 local LAPSED = 500
 
--- The maximum number of queues, and of workers that wait for them, that others_idle checks.
+-- The maximum number of queues, and of workers waiting for these, that others_idle checks.
 local MOST_LOOKED = 100
 
--- The time at which the entries of a worker lapse that asks again in some seconds: unless it has
--- asked before, it is gone then.
+-- Returns the time at which a worker's entries lapse. A worker that has not polled by then is gone.
 local function lapse(poll)
   return later(3 * math.max(poll, 10))
 end
 
--- The number of clients that listen for puts by other scripts, and whether this worker listens.
+-- Returns the number of clients listening for puts by classic scripts, and whether the worker does.
 local function count_listeners(worker)
   local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
   return counts[2], counts[4] > 0
 end
 
--- The key with the time at which a worker that recently checked all of these queues asks again.
+-- Returns the key with the next poll time of a worker that recently checked all of these queues.
 local function looked_key(ask)
   if #ask.queues == 1 then
-    return prefix .. 'x:looked:=' .. ask.list -- a name that may look like several
+    return prefix .. 'x:looked:=' .. ask.list -- a single name may look like several
   end
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end
 
--- Notes that an idle worker has checked all queues, so that others with the same queues need not
--- check them right after it.
+-- Notes that an idle worker has checked all queues. Others with the same queues need not check
+-- right afterward.
 local function note_looked(ask) -- cold
   local ms = math.floor(math.min(1000, 100 * ask.poll))
   if ms > 0 then
@@ -38,7 +37,7 @@ local function note_looked(ask) -- cold
   end
 end
 
--- Whether the worker has an entry for each of its queues. Its own entries are renewed.
+-- Renews the worker's entries. Reports whether each of its queues has one.
 local function renew_entries(ask)
   if #ask.queues <= FEW_QUEUES then
     for i = 1, #ask.queues do
@@ -51,9 +50,9 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to reply to a worker that only polls: it was not woken since it became idle, so there are
--- only jobs that other clients' scripts have put without waking a worker. If another worker has
--- just checked all queues, it is enough to ask again before that worker does. Returns the time to
+-- Tries to reply to a worker that only polls. The worker was not woken since it became idle, so the
+-- only possible jobs are puts by classic scripts, which wake no worker. If another worker has just
+-- checked all queues, this one only has to poll again before that worker does. Returns the time to
 -- wait, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
@@ -64,7 +63,7 @@ local function stay_idle(ask) -- cold
   return renew_entries(ask) and wait or nil
 end
 
--- Appends the worker, or the workers, that an entry of a queue represents.
+-- Appends the worker or workers represented by an entry of a queue.
 local function append_waiting(name, others, seen)
   if string.byte(name) ~= LIST then
     others[#others + 1] = name
@@ -78,7 +77,7 @@ local function append_waiting(name, others, seen)
   end
 end
 
--- Whether another worker may be idle that waits for one of the queues.
+-- Reports whether another worker that waits for one of the queues may be idle.
 local function others_idle(ask) -- cold
   if #ask.queues > MOST_LOOKED then
     return true
@@ -102,7 +101,7 @@ local function others_idle(ask) -- cold
   if #others == 0 then
     return false
   end
-  -- Most that were woken are no longer idle.
+  -- Most workers that were woken are no longer idle.
   local flags = try('smismember', idle_key(), unpack(others))
   for i = 1, #others do
     if flags[i] ~= 0 then
@@ -112,7 +111,7 @@ local function others_idle(ask) -- cold
   return false
 end
 
--- Wakes idle workers for the jobs that this worker does not take, now or when they fall due.
+-- Wakes idle workers for the jobs that this worker leaves, now or when they fall due.
 local function pass_on(ask) -- cold
   for i = 1, #ask.queues do
     if is_open(ask, i) and has_jobs(ask.queues[i], ask.worker, ask.poll) then
@@ -121,7 +120,7 @@ local function pass_on(ask) -- cold
   end
 end
 
--- Drops the worker's claim. Returns whether the worker still had it.
+-- Drops the worker's claim. Reports whether the worker still held it.
 local function drop_claim(ask) -- cold
   local held = try('get', due_key(ask.claim))
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
@@ -130,9 +129,9 @@ local function drop_claim(ask) -- cold
   return call('del', due_key(ask.claim)) == 1
 end
 
--- Marks the worker as no longer idle, because it has no free slot. Returns the number of clients
--- that listen for puts by other scripts, or 2, which is enough, if no worker is idle or the call is
--- brief.
+-- Marks the worker, which has no free slot, as no longer idle. Returns the number of clients that
+-- listen for puts by classic scripts. If no worker is idle, or the call is brief, returns 2, which
+-- is enough.
 local function become_busy(ask)
   if ask.claim ~= '' then
     drop_claim(ask)
@@ -149,8 +148,8 @@ local function become_busy(ask)
   return ask.brief and 2 or (count_listeners(ask.worker))
 end
 
--- Removes some of the waiting workers whose entries have lapsed. They are not idle any more, except
--- for subscribed ones, which may wait for jobs of other queues.
+-- Removes some workers with lapsed entries from the waiting workers. They are no longer idle,
+-- except for subscribed workers, which may wait for jobs of other queues.
 local function drop_lapsed(waiting) -- cold
   local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
   if #gone == 0 then
@@ -172,7 +171,7 @@ local function drop_lapsed(waiting) -- cold
   end
 end
 
--- Reads the time when the entries of a list lapse, and the queues in which they are missing.
+-- Returns the time at which a list's entries lapse, and the queues that lack an entry.
 local function read_listed(name)
   local fields = try('hgetall', listed_key(name))
   local lapses, absent = 0, {}
@@ -186,8 +185,8 @@ local function read_listed(name)
   return lapses, absent
 end
 
--- Called when a worker is new in a sorted set. Redis keeps a small set as a list, in which each
--- change walks over all members, unless one had a long name.
+-- Must be called when a sorted set has a new worker. Redis keeps a small set as a list, in which
+-- each change walks over all members, unless a member had a long name.
 local function unlist(key) -- cold
   if try('zcard', key) == MANY_LOCKS then
     try('zadd', key, '0', NO_LIST)
@@ -195,7 +194,7 @@ local function unlist(key) -- cold
   end
 end
 
--- Adds an entry for the workers with a list of queues to some of these.
+-- Adds the entry for a list of queues to the absent queues.
 local function enter_list(name, lapses, absent) -- cold
   for i = 1, #absent do
     local waiting = waiting_key(absent[i])
@@ -204,8 +203,8 @@ local function enter_list(name, lapses, absent) -- cold
   end
 end
 
--- Adds the worker to those with its list of queues. Their entries last for an hour, and missing
--- ones are added. A poll has time to remove some workers that are gone.
+-- Adds the worker to the workers with the same list of queues. The list's entries last for an hour,
+-- and missing entries are added. A repeated poll has time to remove some workers that are gone.
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
@@ -230,7 +229,7 @@ local function wait_in_list(ask, again) -- cold
   end
 end
 
--- Makes a worker wait for jobs of a queue until its entry lapses.
+-- Makes a worker wait for jobs of a queue until the entry lapses.
 local function wait_for(queue, worker, lapses, again)
   local waiting = waiting_key(queue)
   if try('zadd', waiting, lapses, worker) == 1 then
@@ -249,12 +248,12 @@ local function wait_for_each(ask, again)
   end
 end
 
--- Makes the worker wait for jobs. Returns the time to wait, the queue whose next due job it waits
--- for, and whether it was idle before.
+-- Makes the worker wait for jobs. Returns the time to wait, the queue whose next due job the worker
+-- waits for, and whether the worker was idle before.
 local function become_idle(ask)
   local wait, claimed = claim_soonest(ask)
   if ask.claim ~= '' and ask.claim ~= claimed and drop_claim(ask) then
-    wake(ask.claim) -- before this worker itself can be woken for it
+    wake(ask.claim) -- before this worker itself can be woken
   end
   local again = try('sadd', idle_key(), ask.worker) == 0
   if #ask.queues <= FEW_QUEUES then

@@ -1,7 +1,7 @@
--- A job as clients read it.
+-- Jobs as clients read them.
 
--- The places of the fields of a job that are read together. Taking a job reads the fields up to
--- OPTIONS, and the next three for the few jobs that have them.
+-- The places of a job's fields, which are read together. Taking a job reads the fields up to
+-- OPTIONS, and for a few jobs the next three.
 local KLASS = 1
 local QUEUE = 2
 local PRIORITY = 3
@@ -26,18 +26,18 @@ local function read_job(run, jid)
     'expires', 'x:attempts')
 end
 
--- Deletes all that belongs to a job with these tags.
+-- Deletes everything that belongs to a job with these tags.
 local function delete_record(jid, tags)
   local key = job_key(jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- The maximum number of jids of other jobs that a call returns to Go, which reads the others with
+-- The maximum number of jids of related jobs that a call returns to Go, which reads the rest with
 -- the command relations.
 local MAX_RELATED = 4000
 
--- The members of one of the sets, or none and the set's name for left_out if there is no room.
+-- Returns the members of one of the sets, or if there is no room, none, with its name in left_out.
 local function related(jid, name, left_out) -- cold
   local key, room = job_key(jid) .. '-' .. name, budget.relations
   if room then
@@ -60,7 +60,7 @@ local function sets_json(jid) -- cold
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 end
 
--- Most jobs have neither set: one command checks that.
+-- Most jobs have neither set, which one command checks.
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
@@ -70,15 +70,15 @@ local function relations_json(jid)
   return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 end
 
--- The members of the JSON of a job that has options.
+-- Returns the extra members of the JSON of a job with options.
 local function extra_members(jid, stored, state, time) -- cold
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
 end
 
--- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and
--- failure are stored as JSON. The members are written one by one, because a table would be
--- expensive, in cjson's order. Most numbers are the defaults, which need not be read.
+-- Returns the JSON of a job, with the text more at its end, and newest as for history_json. Tags
+-- and failure are stored as JSON. The members are written one by one in cjson's order, because a
+-- table would be expensive. Most numbers are the defaults, and need no parsing.
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])

@@ -1,6 +1,6 @@
--- JSON as text, so that stored JSON need not be decoded and encoded again.
+-- JSON as text, to avoid decoding and encoding stored JSON.
 
--- A list as JSON. cjson would write an empty one as {}.
+-- Returns a list as JSON. cjson would encode an empty list as {}.
 local function array(list)
   if #list == 0 then
     return empty_list
@@ -8,7 +8,7 @@ local function array(list)
   return cjson.encode(list)
 end
 
--- A JSON array of texts that are already JSON.
+-- Returns a JSON array of texts that are already JSON.
 local function joined(texts)
   if #texts == 0 then
     return empty_list
@@ -20,7 +20,7 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 
--- The elements of a stored list; none if it is missing or damaged.
+-- Returns the elements of a stored list, or none if missing or damaged.
 local function list_of(text)
   if not text then
     return {}
@@ -32,7 +32,7 @@ local function list_of(text)
   return {}
 end
 
--- The strings of a stored list, such as tags.
+-- Returns the strings of a stored list, such as tags.
 local function names_of(text) -- cold
   local found = {}
   for _, name in ipairs(list_of(text)) do
@@ -43,7 +43,7 @@ local function names_of(text) -- cold
   return found
 end
 
--- A stored list or object as valid JSON, even if it is damaged; nil if there is none.
+-- Returns a stored list or object as valid JSON, even if damaged, or nil if missing.
 local function readable(text) -- cold
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil

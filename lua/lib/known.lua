@@ -1,22 +1,22 @@
--- The queues known to be empty, so that a worker of many queues asks few of them.
+-- The queues known to be empty: a worker of many queues need ask only a few.
 --
--- The hash x:empty has, for each list of queues, a mark per queue: 1 if it was found empty within
--- the last second. x:filled has the queues that a script of this project has filled since. Scripts
--- of other clients do not record this, so all marks expire after a second.
+-- The hash x:empty has, for each list of queues, a mark per queue: 1 if the queue was found empty
+-- within the last second. x:filled has the queues filled since by scripts of this project. Classic
+-- scripts do not record this, so all marks expire after a second.
 --
--- ask.known, if there are several queues, holds one call's knowledge about them:
+-- ask.known, for several queues, holds the knowledge of one call:
 --
 --   marks   of all queues; queues with the mark chosen are checked
 --   empty   by number, whether a checked queue has nothing to take, now or later
---   found   the numbers of the queues that were found empty, in order
+--   found   the numbers of the queues found empty, in order
 --   filled  the queues in x:filled
---   step    the number of queues that one command checks: few at first, which may have enough
+--   step    the number of queues to check with one command: few at first, which may have enough
 
 -- The bytes of marks.
 local ZERO = 48
 local ONE = 49
 
--- The maximum number of queues that one command checks.
+-- The maximum number of queues to check with one command.
 local MAX_STEP = 500
 
 local function new_known(queues) -- cold
@@ -46,7 +46,7 @@ local function read_marks(ask, known)
   end
 end
 
--- Records for later calls the queues that this one has found empty, of the first n.
+-- Records for later calls the first n queues that this call found empty.
 local function remember_empty(ask, known, n)
   local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
   for at = 1, n do
@@ -64,7 +64,7 @@ local function remember_empty(ask, known, n)
   end
 end
 
--- Finds the queues among some that are empty. asked has their numbers, parts the names of their
+-- Finds the empty queues in a range. asked has the numbers of the queues, parts the names of the
 -- keys, and n is the number of existing keys of the queues from first to last.
 local function tell_apart(known, asked, parts, first, last, n) -- cold
   if n == 0 or first == last then
@@ -79,8 +79,8 @@ local function tell_apart(known, asked, parts, first, last, n) -- cold
   tell_apart(known, asked, parts, middle + 1, last, n - left)
 end
 
--- Finds the queues among some, by their numbers, that are empty. In a backlog, all have waiting
--- jobs, which is cheaper to ask.
+-- Finds the empty queues among those with the given numbers. In a backlog, all have waiting jobs,
+-- and asking for these is cheaper.
 local function tell_all_apart(ask, asked) -- cold
   if #asked == 0 then
     return
@@ -101,8 +101,8 @@ local function tell_all_apart(ask, asked) -- cold
   end
 end
 
--- Finds the empty queues from number i on, of the queues with the chosen mark, or of all. Most are
--- empty, so this costs few commands.
+-- Finds empty queues from number i on, among the queues with the chosen mark, or all. Most are
+-- empty, so this takes few commands.
 local function look_ahead(ask, known, i, all) -- cold
   local asked = {}
   while i <= #ask.queues and #asked < known.step do
@@ -116,7 +116,7 @@ local function look_ahead(ask, known, i, all) -- cold
   tell_all_apart(ask, asked)
 end
 
--- Whether a queue is not paused, and may have something.
+-- Reports whether a queue is not paused, and may have something to take.
 local function is_open(ask, i)
   local known = ask.known
   if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
@@ -125,8 +125,8 @@ local function is_open(ask, i)
   return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 
--- Whether a queue has nothing to take, now or later. For a single queue, that is not worth a
--- command.
+-- Reports whether a queue has nothing to take, now or later. For a single queue, the answer is not
+-- worth a command.
 local function is_empty(ask, i)
   local known = ask.known
   if not known then

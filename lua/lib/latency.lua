@@ -1,21 +1,20 @@
--- The waiting times of the jobs of a queue that could be popped, by their scores.
+-- The waiting times of a queue's ready jobs, by their scores.
 
 local MAX_BANDS = 16
 
--- The maximum number of jobs without a time in their scores that are read in each priority.
+-- The maximum number of jobs without a time in their scores to read in each priority.
 local MAX_READ = '8'
 
--- Higher than any score, except for jobs that were timed out.
+-- Above all scores, except of timed-out jobs.
 local LARGEST = 2 ^ 53
 
--- The difference between a priority and a score is at most this, the year 2001, only if it is not a
--- time.
+-- A score without a time differs from its priority by at most this, the year 2001.
 local NO_TIME = 0.1
 
--- Jobs that take turns (lib/fair.lua) lack at least this.
+-- The scores of jobs taking turns (lib/fair.lua) differ by at least this.
 local TURNS = 0.5
 
--- The time since which a job with a score has been waiting, and its priority.
+-- Returns the time since which a job with a score has been waiting, and its priority.
 local function since_when(jid, score)
   local priority, time = unpack(try('hmget', job_key(jid), 'priority', 'time'))
   priority = finite(priority, 0)
@@ -46,8 +45,8 @@ local function add_some(bands, work, from, to, limit)
   end
 end
 
--- Adds the jobs of a priority whose first job has a score: the jobs without a time in their scores,
--- the first in the order of age, which is the oldest, and the first that takes turns.
+-- Adds jobs of a priority whose first job has this score: jobs without a time in their scores, the
+-- oldest job in order of age, and the first job taking turns.
 local function add_band(bands, work, priority, score)
   if score > priority - NO_TIME then
     add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)
@@ -58,7 +57,7 @@ local function add_band(bands, work, priority, score)
   add_some(bands, work, exact(priority - TURNS), '(' .. exact(priority - 1), '1')
 end
 
--- Adds the first jobs of each priority in work. Returns whether there are more priorities.
+-- Adds the first jobs of each priority in work. Reports whether there are more priorities.
 local function add_waiting(bands, queue)
   local work, from = queue_key(queue, 'work'), '+inf'
   for _ = 0, MAX_BANDS do
@@ -80,7 +79,7 @@ local function add_waiting(bands, queue)
   return true
 end
 
--- Adds the first job of a part of a queue, if it is due. Returns its due time, or nil.
+-- Adds the first job of a part of a queue if due. Returns the due time, or nil.
 local function add_due(bands, queue, part) -- cold
   local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
   local due = tonumber(first[2])

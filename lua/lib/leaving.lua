@@ -1,36 +1,36 @@
--- Taking jobs out of failure groups. Redis finds a job there by passing over all jobs before it. In
--- a long group, a call that removes several finds them itself, marks them, and removes all marks at
--- once.
+-- Removing jobs from failure groups. Redis finds a job in a group by passing over all earlier jobs.
+-- To remove several jobs from a long group, a call finds and marks the jobs, and removes all marks
+-- at once.
 
--- The mark, which is not a jid.
+-- The mark, not a jid.
 local GONE = 'x:gone'
 
--- The maximum number of entries of groups that a call passes over to remove several jobs, wherever
--- these are: that takes about 5 ms. And its maximum number of search steps: 2 ms.
+-- The maximum number of entries of groups to pass over, in about 5 ms, to remove several jobs from
+-- anywhere, and the maximum number of search steps in a call, in about 2 ms.
 local MAX_PASSED_OVER = 300000
 local MAX_HALVED = 150
 
--- The number of jobs that are read around a found one: others may be near.
+-- The number of jobs to read around a found job: others may be near.
 local NEAR = 250
 
--- The places of jobs in long groups, by group, and the number of steps that it took to find them.
+-- The places found in long groups, by group, and the number of search steps so far.
 local places, halved = {}, 0
 
--- The jobs that leave_together takes out of their groups.
+-- The jobs removed from their groups by leave_together.
 local left_groups = {}
 
--- The number of the oldest jobs of a group that are near its end, and the jobs found there.
+-- The number of a group's oldest jobs that are near the end, and the jobs found there.
 local NEAR_END = 1000
 local near_end = {}
 
--- Notes which of some jobs are near the end of a group. Fails unless that is a list.
+-- Notes which of some jobs are near the end of a group. Fails if the group is not a list.
 local function find_near_end(key, jids) -- cold
   for i = 1, #jids do
     near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', NEAR_END)
   end
 end
 
--- The place of a job in a long group, or nil. The newest failures come first.
+-- Returns the place of a job in a long group, or nil. The newest failures come first.
 local function find_place(group, jid, failure, length) -- cold
   local key, low, high = prefix .. 'f:' .. group, 0, length
   places[group] = places[group] or {}
@@ -55,7 +55,7 @@ local function find_place(group, jid, failure, length) -- cold
   return its[jid]
 end
 
--- Keeps the jobs with known places in long groups until leave_together.
+-- Defers removing the jobs with known places in long groups until leave_together.
 local function leave_later(jids) -- cold
   for _, its in pairs(places) do
     for i = 1, #jids do
@@ -64,8 +64,8 @@ local function leave_later(jids) -- cold
   end
 end
 
--- Takes the jobs with known places out of long groups. The caller does the rest of leaving, with
--- leave_group, before or after it.
+-- Removes the jobs with known places from long groups. The caller must call leave_group for the
+-- rest, before or afterward.
 local function leave_together(jids) -- cold
   leave_later(jids)
   for group, its in pairs(places) do
@@ -84,8 +84,8 @@ local function leave_together(jids) -- cold
   end
 end
 
--- Takes a job out of its failure group. failure is the job's decoded field. A count of -1 means
--- that it is one of the oldest.
+-- Removes a job from its failure group. failure is the job's decoded field. A count of -1 marks the
+-- job as one of the oldest.
 local function leave_group(jid, failure, count)
   local group = failure.group
   if type(group) == 'string' and not left_groups[jid] then
@@ -101,9 +101,9 @@ local function leave_group(jid, failure, count)
   end
 end
 
--- The first of these jobs, as many as one call may take out of their groups, or most if that is
--- fewer; and the others. The jobs of a long group whose places are found cost one pass together,
--- with leave_together.
+-- Returns the first of these jobs, as many as one call may remove from their groups, but at most
+-- most; and the others. In a long group, all jobs with known places cost a single pass with
+-- leave_together.
 local function within_reach(jids, most) -- cold
   local left, count, passed = MAX_PASSED_OVER, math.min(#jids, most or #jids), {}
   for i = 1, count do

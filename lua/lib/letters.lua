@@ -1,43 +1,43 @@
 -- The letters of the options in x:o (lib/options.lua). Each is also the name of its value in the
 -- JSON. h, headers, and e, the maximum run time of a handler, are left to clients.
 
-local BATCH = 'b' -- it is a batch: {"n": number of members}
-local FAIR = 'g' -- it takes turns in its queue: {"t": tenant, "w": weight}
-local LIMITED = 'c' -- the names of its limits
-local LOCK_TIME = 'l' -- how long each of its locks lasts, in seconds
-local ON_LOST = 'q' -- where it goes when it is lost: first, last or place
-local POLICY = 'f' -- the effect on it if one of its dependencies fails
-local UNIQUE = 'u' -- the unique key that it claims: {"k": key, "m": how long, ...}
-local CALLS = 'n' -- the number of calls of other programs that have ended it
-local START_BY = 's' -- when it is gone unless it has been started
-local TTL = 't' -- when it is gone unless it runs or has failed
-local KEEP = 'k' -- the seconds for which it is kept when it is complete
-local KEEP_FAILED = 'K' -- the same when it has failed, -1 forever
-local AWAITED = 'w' -- a client waits for its end; no value
-local WATCHED = 'd' -- a job with a policy waits for it; no value
-local HAS_RESULT = 'r' -- it has a result; no value
-local HAS_PROGRESS = 'p' -- it has the field x:progress; no value
+local BATCH = 'b' -- a batch: {"n": number of members}
+local FAIR = 'g' -- taking turns in the queue: {"t": tenant, "w": weight}
+local LIMITED = 'c' -- the names of the job's limits
+local LOCK_TIME = 'l' -- the duration of each lock, in seconds
+local ON_LOST = 'q' -- the job's place when lost: first, last or place
+local POLICY = 'f' -- the effect of a failed dependency on the job
+local UNIQUE = 'u' -- the job's unique key: {"k": key, "m": how long, ...}
+local CALLS = 'n' -- the number of calls of other programs that ended the job
+local START_BY = 's' -- when the job expires unless it has been started
+local TTL = 't' -- when the job expires unless it runs or has failed
+local KEEP = 'k' -- for how many seconds the job is kept after completion
+local KEEP_FAILED = 'K' -- the same after a failure, -1 forever
+local AWAITED = 'w' -- a client waits for the job's end; no value
+local WATCHED = 'd' -- a child with a policy waits for the job; no value
+local HAS_RESULT = 'r' -- the job has a result; no value
+local HAS_PROGRESS = 'p' -- the job has the field x:progress; no value
 
--- The letters of options by which a job may expire before it is started, and at any time.
+-- Options by which a job may expire before it is started, and at any time.
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
--- Options that end with the life of a job: a job that is put again after it was complete or failed
--- has them only if that put sets them.
+-- Options belonging to one life of a job: a job put again after completion or failure has only
+-- those set by the new put.
 local OF_A_LIFE = 'strwn'
 
 -- Options that stay when a job is replaced.
 local STAYING = 'bdfw'
 
--- Options that take effect when a job is complete.
+-- Options that take effect on completion.
 local ENDING = 'kruw'
 
--- Whether a job with the options text has the one with this letter, or one of several.
+-- Reports whether the options text has this letter, or one of several.
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
 
--- Whether a job with the options text, or false, has no option but the ones left to clients.
+-- Reports whether the options text, or false, has only options left to clients.
 local function is_for_clients(text)
   return not text or string.find(text, '^[he]+|') ~= nil
 end
@@ -46,12 +46,12 @@ local function has_any(text, letters) -- cold
   return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
 
--- The sets of letters that this call has met, by the letters, and the last text with its set.
+-- The sets of letters used in this call, by letters, and the last text with its set.
 local met_letters
 local last_text, last_letters
 
--- The letters of an options text, as a set for calls of many jobs. The set also has mortal, if one
--- of them is a lifetime, and ending, if one takes effect when the job is complete.
+-- Returns the letters of an options text, as a set for calls of many jobs. The set also has mortal,
+-- if a letter is a lifetime, and ending, if one takes effect on completion.
 local function letters_of(text)
   if text == last_text then
     return last_letters
@@ -73,7 +73,7 @@ local function letters_of(text)
   return found
 end
 
--- The letters of several sets.
+-- Returns the letters of several sets.
 local function all_letters(sets) -- cold
   local all = {}
   for i = 1, #sets do

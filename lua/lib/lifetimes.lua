@@ -1,30 +1,29 @@
--- Lifetimes: the options s, the time by which a job must have been taken; t, the time at which it
--- is gone; k, the seconds for which it is kept after it is complete; and K, the same after it has
--- failed, -1 forever. A put gives s and t in seconds from then, or as times if their letters are in
--- a, as in {"s": 1700000000.5, "a": "s"}.
+-- Lifetimes, in four options. A job must have been taken by the time s, and expires at the time t;
+-- a complete job is kept for k seconds, and a failed one for K seconds, -1 forever. In a put, s and
+-- t are in seconds from then, or times if a has their letters, as in {"s": 1700000000.5, "a": "s"}.
 --
--- s and t belong to one life of the job. "put" among the options is the time at which a script of
--- this project last put it, in whole seconds. If its history shows another put after that, by a
--- script without lifetimes, s and t no longer apply.
+-- s and t belong to one life of the job. "put" among the options is the time of the last put by a
+-- script of this project, in whole seconds. If the history shows a later put, by a script without
+-- lifetimes, s and t no longer apply.
 --
 -- The sorted set x:until has jids by the times at which their jobs expire, or may expire: the job
 -- decides.
 
--- The maximum number of jobs that expire in a call with another purpose.
+-- The maximum number of jobs to expire in a call with another purpose.
 local MAX_ENDED = 100
 
--- Whether a job with these options has a lifetime.
+-- Reports whether a job with these options has a lifetime.
 local function has_lifetime(text)
   return has_any(text, MORTAL)
 end
 
--- The earlier of two times, either of which may be missing.
+-- Returns the earlier of two times; both are optional.
 local function sooner(a, b) -- cold
   return a and b and math.min(a, b) or a or b
 end
 
--- The time at which a job in a state expires, or nil. since is the time at which it was complete,
--- or failed.
+-- Returns the time at which a job in a state expires, or nil. since is the time of its completion
+-- or failure.
 local function end_in_state(values, state, since) -- cold
   local gone, done, failed = finite(values[TTL]), finite(values[KEEP]), finite(values[KEEP_FAILED])
   if state == 'complete' then
@@ -37,8 +36,8 @@ local function end_in_state(values, state, since) -- cold
   return gone
 end
 
--- Whether a job that was put at a time, in whole seconds, was not put again since then. A short
--- history lacks that put.
+-- Reports whether a job put at a time, in whole seconds, was not put again since. A short history
+-- may lack the put.
 local function is_last_put(jid, at) -- cold
   local entries = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = #entries, 1, -1 do
@@ -50,7 +49,7 @@ local function is_last_put(jid, at) -- cold
   return true
 end
 
--- The time at which a job with these options expires, or nil. since is as above.
+-- Returns the time at which a job with these options expires, or nil. since is as above.
 local function end_of_life(jid, stored, state, since) -- cold
   local _, values = split_options(stored)
   local ends = end_in_state(values, state, since)
@@ -62,10 +61,10 @@ local function end_of_life(jid, stored, state, since) -- cold
   return ends
 end
 
--- The times at which the waiting jobs of this call expire, by their options.
+-- The times at which waiting jobs in this call expire, by options.
 local met_lives = {}
 
--- Whether a job has expired without having been deleted. s does not apply to a running job.
+-- Reports whether a job has expired but not been deleted. s does not apply to a running job.
 local function is_over(jid, stored, state) -- cold
   if not has_lifetime(stored) then
     return false
@@ -78,14 +77,14 @@ local function is_over(jid, stored, state) -- cold
   return may_be and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 
--- Whether a job with these options is deleted as soon as it has failed.
+-- Reports whether a failure deletes a job with these options immediately.
 local function is_forgotten(stored) -- cold
   local _, values = split_options(stored)
   return finite(values[KEEP_FAILED]) == 0
 end
 
--- The time at which the record of a complete job with these options ends, as text; false if it is
--- kept like others, or not at all, and then also true.
+-- Returns the time, as text, until which a complete job with these options is kept. Returns nil for
+-- a job kept like others, and false and true for a job not kept at all.
 local function end_of_record(stored) -- cold
   local _, values = split_options(stored)
   local seconds = finite(values[KEEP])
@@ -105,7 +104,7 @@ local function note_life(jid, ends) -- cold
   end
 end
 
--- The options of a job, in which s and t belong to a put that is made now.
+-- Returns the options of a job with s and t counting from a put made now.
 local function renew_lifetimes(text) -- cold
   local letters, values = split_options(text)
   if not has_any(letters, EXPIRING) then
@@ -115,7 +114,7 @@ local function renew_lifetimes(text) -- cold
   return join_options(letters, values)
 end
 
--- Makes the lifetimes of a job apply in its next queue.
+-- Renews the lifetimes of a job in its next queue.
 local function renew_life(jid) -- cold
   local text = renew_lifetimes(call('hget', job_key(jid), 'x:o'))
   call('hset', job_key(jid), 'x:o', text)
@@ -123,12 +122,12 @@ local function renew_life(jid) -- cold
   note_life(jid, end_in_state(values, 'waiting'))
 end
 
--- The names of s and t in the errors of a put.
+-- Returns the name of s or t in the errors of a put.
 local function lifetime_name(letter) -- cold
   return letter == START_BY and 'StartBy' or 'TTL'
 end
 
--- The seconds until the lifetime s or t ends.
+-- Returns the seconds until the lifetime s or t ends.
 local function left_until(area, letter, ends) -- cold
   if ends <= now then
     reject(area, lifetime_name(letter) .. ' was over ' ..

@@ -1,25 +1,25 @@
--- Limits: jobs with the option c, a list of names, run only while each of these limits has room for
--- them. A limit is a concurrency, a rate, or both. A job without room is parked: it is scheduled,
--- and returns to work, with its previous score, when there is room.
+-- Limits. A job with the option c, a list of names, runs only while each of these limits has room.
+-- A limit is a concurrency, a rate, or both. A job without room is parked: it is scheduled, and
+-- returns to work with its previous score when there is room.
 --
--- x:limits is a hash. NAME has the definition "CONCURRENCY RATE PER", where 0 means none, and "NAME
--- hold" the time before which nothing starts. A limit FAMILY/KEY without a definition has that of
+-- x:limits is a hash. NAME holds the definition "CONCURRENCY RATE PER", 0 meaning none; "NAME hold"
+-- holds the time before which nothing starts. A limit FAMILY/KEY without a definition uses that of
 -- FAMILY.
 --
--- x:limit:NAME:held is a sorted set of the jobs that hold a slot, by the ends of their locks when
--- they were taken, in whole seconds, because Redis keeps a small sorted set as a list, in which
--- fractions are text. The job decides: one that is not running has no slot. x:limit:NAME:starts is
--- a list of the times of the last starts, newest first, as many as the rate. x:limit:NAME:wait is a
--- sorted set of parked jobs, by the scores that they had in work.
+-- x:limit:NAME:held is a sorted set of the jobs holding a slot, by lock expiry when they were
+-- taken, in whole seconds, because Redis keeps a small sorted set as a list, and fractions there as
+-- text. The job decides: unless running, it has no slot. x:limit:NAME:starts is a list of the times
+-- of the last starts, newest first, as many as the rate. x:limit:NAME:wait is a sorted set of
+-- parked jobs, by their previous scores in work.
 --
--- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME,
--- and it is scheduled: a job that was put or popped since then has another one.
+-- The field x:parked of a parked job is "TIME NAME". The job is parked while it is scheduled and
+-- its own time is TIME: a later put or pop changes the time.
 
--- The maximum number of limits of a job, and the longest name.
+-- The maximum number of a job's limits, and the maximum length of a name.
 local MAX_LIMITS = 8
 local MAX_NAME = 200
 
--- The maximum number of holders of a full limit that are checked for expired locks.
+-- The maximum number of holders to check for expired locks when a limit is full.
 local LOOKED_UP = 20
 
 local function limit_key(name, part)
@@ -33,12 +33,12 @@ local function check_limit_name(area, name) -- cold
   return name
 end
 
--- The names in the options text.
+-- Returns the names in the options text.
 local function limits_of(text)
   local _, values = split_options(text)
   local listed = values[LIMITED]
   if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-    return listed -- as usual
+    return listed -- the usual case
   end
   local found, seen = {}, {}
   for _, name in ipairs(type(listed) == 'table' and listed or none) do
@@ -49,7 +49,7 @@ local function limits_of(text)
   return found
 end
 
--- Checks the same of options that a put says.
+-- Checks the limits in the options of a put.
 local function read_limits(area, text) -- cold
   if not has_option(text, LIMITED) then
     return
@@ -65,7 +65,7 @@ local function read_limits(area, text) -- cold
   end
 end
 
--- The fields of a definition, each 0 if missing.
+-- Returns the fields of a definition, each 0 if missing.
 local function parse_limit(text)
   local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
   max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
@@ -90,8 +90,8 @@ local function read_limit(name, most)
   return limit
 end
 
--- Reads the max-rate of a queue, as a limit without a name, from the text of its setting; nil if
--- there is none. most is as above.
+-- Reads a queue's max-rate from the text of the setting, as a limit without a name, or nil if
+-- unset. most is as above.
 local function read_max_rate(queue, text, most) -- cold
   local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
   rate, per = finite(rate, 0), finite(per, 0)
@@ -100,16 +100,16 @@ local function read_max_rate(queue, text, most) -- cold
   end
 end
 
--- The time in a text, or nil if there is none, or if it lies in the future, because the server's
--- clock was set back.
+-- Returns the time in a text, or nil if missing. A time in the future counts as missing: the
+-- server's clock was set back.
 local function noted_time(text) -- cold
   local time = finite(text)
   return time and time <= now + 1 and time or nil
 end
 
--- The time when the rate allows one start more than this call has made; nil if that is now. The nth
--- start requires that the start rate places before it is long enough ago. A few of the list are
--- read at a time.
+-- Returns the time when the rate allows one more start after this call's starts, or nil if that is
+-- now. The nth start requires the start rate places earlier to be long enough ago. The list is read
+-- a few entries at a time.
 local function rate_opens(limit) -- cold
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -123,14 +123,14 @@ local function rate_opens(limit) -- cold
   return opens and opens > now and opens or nil
 end
 
--- Whether the rate allows n starts more than this call has made.
+-- Reports whether the rate allows n more starts after this call's starts.
 local function rate_allows(limit, n) -- cold
   local place = limit.rate - limit.started - n
   local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 
--- Adds n starts of now to the list.
+-- Adds n starts at the current time to the list.
 local function note_starts(limit, n) -- cold
   local times = {}
   for i = 1, n do
@@ -144,12 +144,12 @@ local function note_starts(limit, n) -- cold
   limit.started, limit.from = 0, nil
 end
 
--- The score of a slot whose job is locked until a time.
+-- Returns the score of a slot for a lock that ends at a time.
 local function slot_end(ends)
   return string.format('%.0f', math.ceil(ends))
 end
 
--- The time at which a worker loses a job, or nil if the job does not run.
+-- Returns the time at which a worker loses a job, or nil unless the job is running.
 local function slot_ends(jid) -- cold
   local state, queue, grace, stored, expires = unpack(try('hmget', job_key(jid), 'state', 'queue',
     'grace', 'x:o', 'expires'))
@@ -163,8 +163,7 @@ local function slot_ends(jid) -- cold
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)
 end
 
--- Checks holders whose locks have apparently expired. Frees the slots of jobs that lost their
--- locks.
+-- Checks holders whose locks seem to have expired. Frees the slots of jobs that lost their locks.
 local function heal_limit(limit) -- cold
   local held = limit_key(limit.name, 'held')
   limit.healed = true
@@ -179,9 +178,9 @@ local function heal_limit(limit) -- cold
   end
 end
 
--- The time when a limit has room for one more job; nil if that is now. A job that holds a slot
--- needs no other. If no slot is free, it is the time when the first lock may expire, but at least a
--- second from now.
+-- Returns the time when a limit has room for one more job, or nil if that is now. A job that
+-- already holds a slot needs no other. If no slot is free, this is the first possible lock expiry,
+-- but at least a second from now.
 local function limit_opens(limit, jid) -- cold
   local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
   if opens then
@@ -200,18 +199,18 @@ local function limit_opens(limit, jid) -- cold
   return math.max(limit.ends, now + 1)
 end
 
--- Returns parked jobs of a limit that may have room again to work. Returns their number.
+-- Returns parked jobs to work if their limit has room again. Returns their number.
 local function fill_limit(name) -- cold
   return return_parked(read_limit(name, 1))
 end
 
--- Does the same if there are parked jobs.
+-- Like fill_limit, but checks first whether there are parked jobs.
 local function limit_freed(name) -- cold
   return try('exists', limit_key(name, 'wait')) == 1 and fill_limit(name) or 0
 end
 
--- Called when a job with limits has left its place, whatever its state: another one may have the
--- room that it had, or waited for.
+-- Must be called when a job with limits has left its place, in any state: another job may take the
+-- room it had or waited for.
 local function leave_limits(jid, stored) -- cold
   try('hdel', job_key(jid), 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
@@ -221,8 +220,8 @@ local function leave_limits(jid, stored) -- cold
   end
 end
 
--- Called when the jobs of these items have stopped running. They have their stored options if any.
--- A job that any caller may end may have been parked.
+-- Must be called when the jobs of these items have stopped running. The items have the jobs'
+-- options, if any. A job that any caller may end may have been parked.
 local function stop_all_limited(items)
   local found, jids, seen = {}, {}, {}
   for i = 1, #items do
@@ -259,8 +258,8 @@ local function stop_limited(jid, stored) -- cold
   stop_all_limited({{jid = jid, stored = stored}})
 end
 
--- Holds the named limits of a job, or all if none are named, for some seconds; longer holds stay.
--- Returns whether there are any.
+-- Holds a job's named limits, or all if none are named, for some seconds; longer holds stay.
+-- Reports whether there are any.
 local function throttle(stored, named_limits, seconds) -- cold
   local wanted, found = {}, false
   for _, name in ipairs(named_limits) do

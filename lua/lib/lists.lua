@@ -1,11 +1,11 @@
 -- Lists of jobs to browse: the parts of a queue, the failed jobs of a group, the jobs with a tag,
--- tracked and complete ones. Nothing here writes.
+-- tracked jobs and complete jobs. Nothing here writes.
 --
--- A cursor is the last entry that was read: "SCORE JID". For a failure group, which has no scores,
--- it is "PLACE JID", counted from the oldest failure, because new ones are added at the other end.
+-- A cursor is the last entry read: "SCORE JID". A failure group has no scores, so its cursor is
+-- "PLACE JID", counted from the oldest failure, because new failures are added at the other end.
 -- For named jids, it is the number of entries before the next one.
 
--- The maximum number of jobs that one call returns or changes.
+-- The maximum number of jobs that a call returns or changes.
 local MAX_SHOWN = 500
 
 local function list_key(area, kind, name)
@@ -29,8 +29,7 @@ local function list_key(area, kind, name)
   reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 end
 
--- A list: its key, its beginning there, its length, and whether it is in the order of falling
--- scores.
+-- Opens a list: sets the key, offset and length, and whether scores fall.
 local function open_list(area, kind, name)
   if kind == 'jids' then
     local jids = names(area, 'jids', required(area, 'jids', name))
@@ -54,24 +53,24 @@ local function open_list(area, kind, name)
   return list
 end
 
--- Whether a list has no scores.
+-- Reports whether a list has no scores.
 local function is_plain(list)
   return list.kind == 'failed' or list.kind == 'jids'
 end
 
--- The score of a jid in a list, or false if it has none.
+-- Returns the score of a jid in a list, or false.
 local function score_in(list, jid)
   return not is_plain(list) and call('zscore', list.key, jid)
 end
 
--- Whether a worker still holds a job: a job that was taken from it stays in its list until it takes
--- another one.
+-- Reports whether a worker still holds a job. A lost job stays in the worker's list until the
+-- worker takes another.
 local function is_held(worker, jid) -- cold
   local holder, state = unpack(try('hmget', job_key(jid), 'worker', 'state'))
   return holder == worker and state == 'running'
 end
 
--- Whether a jid with this score, or false, is in a list.
+-- Reports whether a jid with this score, or false, is in a list.
 local function is_listed(kind, name, jid, score) -- cold
   local at = score and tonumber(score)
   return at and not (kind == 'running' and at < tonumber(stamp)
@@ -79,9 +78,9 @@ local function is_listed(kind, name, jid, score) -- cold
     or kind == 'worker' and not is_held(name, jid))
 end
 
--- The list of these jids that are in a list, and their places among them. A change of a job changes
--- its place in a list, so that is no place from which to go on. Those of a failure group may not be
--- there: a list can only be searched from an end.
+-- Returns the given jids that are in a list, as a list, and their places among the given. Places in
+-- the original list can't be cursors, because changing a job moves it. Jids of a failure group are
+-- not checked: a Redis list can only be searched from an end.
 local function these_of(area, kind, name, jids) -- cold
   local key, scores = kind ~= 'jids' and list_key(area, kind, name), none
   if kind == 'failed' then
@@ -98,8 +97,8 @@ local function these_of(area, kind, name, jids) -- cold
   return {kind = 'jids', jids = present, at = at, total = #present}
 end
 
--- At most count jids of a list, without their scores: writing a score as text costs more than
--- reading a jid. With 'WITHSCORES', each is followed by its score.
+-- Returns at most count jids of a list, without scores: writing a score as text costs more than
+-- reading a jid. With 'WITHSCORES', a score follows each jid.
 local function bare_list(list, offset, count, ...)
   local last = math.min(offset + count, list.total) - 1
   if last < offset then
@@ -114,7 +113,7 @@ local function bare_list(list, offset, count, ...)
   return call('zrange', list.key, list.from + offset, list.from + last, ...)
 end
 
--- The same with their scores, which some lists do not have.
+-- The same with scores, if the list has any.
 local function read_list(list, offset, count)
   if is_plain(list) then
     return bare_list(list, offset, count), {}
@@ -126,7 +125,7 @@ local function read_list(list, offset, count)
   return jids, scores
 end
 
--- Whether a text precedes another one, byte by byte: Lua would use the server's locale.
+-- Reports whether a text precedes another, byte by byte: Lua would use the server's locale.
 local function precedes(a, b) -- cold
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -137,8 +136,8 @@ local function precedes(a, b) -- cold
   return #a < #b
 end
 
--- The number of members of a sorted set that precede a jid, which may have left it, or have another
--- score now. If it is there, also true.
+-- Returns the number of members of a sorted set before a jid with a score, and whether the jid
+-- still has this score: it may have left the set, or moved.
 local function rank_of(key, score, jid) -- cold
   if call('zscore', key, jid) == score then
     return call('zrank', key, jid), true
@@ -155,7 +154,7 @@ local function rank_of(key, score, jid) -- cold
   return low, false
 end
 
--- The number of entries of a list that precede the one after a cursor. Without a cursor, 0.
+-- Returns the number of entries of a list up to a cursor, or 0 without a cursor.
 local function after_cursor(area, list, cursor) -- cold
   if cursor == '' then
     return 0
@@ -167,7 +166,7 @@ local function after_cursor(area, list, cursor) -- cold
   if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   elseif list.kind == 'failed' then
-    -- The places of older failures may only have become smaller.
+    -- The places of older failures can only have decreased.
     return math.max(list.total - place, 0)
   end
   local rank, found = rank_of(list.key, place, jid)
@@ -177,7 +176,7 @@ local function after_cursor(area, list, cursor) -- cold
   return math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 
--- The cursor after the entry at an offset, from 0, with this score.
+-- Returns the cursor after the entry at an offset, from 0, with this score.
 local function cursor_at(list, offset, jid, score) -- cold
   if list.kind == 'jids' then
     return string.format('%d', offset + 1)

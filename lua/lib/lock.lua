@@ -1,37 +1,36 @@
--- Locking jobs for a worker: the code that pop and reserve share once they have chosen the jobs.
+-- Locking jobs for a worker: code shared by pop and reserve, after they have chosen the jobs.
 
 -- The number of locks from which on a sorted set should not be a list.
 local MANY_LOCKS = 6
 
--- A member that is too long for Redis to keep a sorted set as a list.
+-- A member too long for Redis to keep a sorted set as a list.
 local NO_LIST = '-----------------------------------------------------------------'
 
--- The maximum number of jobs that are locked together.
+-- The maximum number of jobs to lock together.
 local SLICE = 500
 
--- The maximum number of jobs that a call parks, and the number that it has parked.
+-- The maximum number of jobs that a call parks, and the number parked so far.
 local MAX_PARKED = 200
 local parked_here = 0
 
--- When the first lock ends that this call has taken for another time than the queue's.
+-- The earliest expiry of this call's locks with a duration other than the queue's.
 local first_own_end = math.huge
 
--- Reads and clears the fields that jobs may have after more than a put. recorded is the entry that
--- was just added to the history.
+-- Reads and clears fields that a job may have after more than a put. recorded is the entry just
+-- added to the history.
 local function read_rest(jid, key, job, recorded, cap) -- cold
   local failure, parent, history, grace = unpack(
     try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
   job[FAILURE], job[SPAWNED_FROM_JID] = failure, parent
   adopt_before(jid, history, recorded, cap)
-  if grace == NO_GRACE then -- of a lock that was timed out
+  if grace == NO_GRACE then -- from a lock that was timed out
     call('hdel', key, 'grace')
   end
 end
 
--- Adds scores and members to a sorted set, from the place first on. If that is 1, the pair of
--- NO_LIST comes first, and leaves the set again: Redis keeps a small sorted set as a list, in which
--- every change walks over all members. A set that has had a long member is not a list until it is
--- empty.
+-- Adds scores and members to a sorted set, from the place first on. If first is 1, this adds the
+-- pair of NO_LIST, and removes it again: Redis keeps a small sorted set as a list, in which every
+-- change walks over all members. After a long member, a set is not a list until it is empty.
 local function add_members(run, key, members, first, last)
   local added = run('zadd', key, unpack(members, first, last))
   if first == 1 and type(added) == 'number' then
@@ -39,17 +38,17 @@ local function add_members(run, key, members, first, last)
   end
 end
 
--- Adds n locks, which are scores and jids after the pair of NO_LIST, to the locks of a queue and
--- the jobs of a worker. One small call in sixteen, by the first jid, prevents a list, too: many
--- workers may hold few locks each.
+-- Adds n locks, as scores and jids after the pair of NO_LIST, to a queue's locks and a worker's
+-- jobs. One small call in sixteen, by the first jid, also prevents a list: many workers may hold
+-- few locks each.
 local function add_locks(queue, worker, locks, n)
   local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
   add_members(call, queue_key(queue, 'locks'), locks, first, 2 * n + 2)
   add_members(try, worker_key(worker), locks, first, 2 * n + 2)
 end
 
--- Locks a job for the time in its options, or for the time of the call. Returns the end of the
--- lock. job.own_end is set if it may differ from the others of this call.
+-- Locks a job for the duration in its options, or the call's. Returns the lock expiry. Sets
+-- job.own_end if the expiry may differ from others in this call.
 local function lock_special(key, job, worker, settings) -- cold
   local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
   if seconds then
@@ -67,9 +66,9 @@ local function lock_special(key, job, worker, settings) -- cold
   return exact(ends)
 end
 
--- Decides whether a job with limits may start. Returns false if it stays where it is, with all that
--- follow: the call may park no more. run is as in lock_some. settings.places is set when a job is
--- parked: others may take its place.
+-- Decides whether a job with limits may start. Returns false if this job and all later ones must
+-- stay in place, because the call may park no more. run is as in lock_some. Sets settings.places
+-- when a job is parked: others may take its place.
 local function may_start(jid, job, settings, run) -- cold
   local stored = job[OPTIONS]
   if not job[KLASS] or job.over then
@@ -92,8 +91,8 @@ local function may_start(jid, job, settings, run) -- cold
   return true
 end
 
--- Decides about the first count jobs, some of which have limits. Returns the number of jobs that
--- don't stay where they are.
+-- Decides about the first count jobs, some of them with limits. Returns the number of jobs that
+-- don't stay in place.
 local function admit_each(jids, count, jobs, settings, run) -- cold
   for i = 1, count do
     local stored = jobs[i][OPTIONS]
@@ -105,8 +104,8 @@ local function admit_each(jids, count, jobs, settings, run) -- cold
   return count
 end
 
--- Reads the scores of the first count jobs to park. A job that is not in work, because its lock was
--- lost, will be the first of its priority.
+-- Reads the scores of jobs to park, among the first count. A job with a lost lock is not in work,
+-- and will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   local refused = {}
   for i = 1, count do
@@ -137,7 +136,7 @@ local function put_aside(queue, jid, job, run) -- cold
   park(queue, jid, job.refused, job.score, job[TIME])
 end
 
--- Removes tenants if the first count jobs, which were taken, were the last that took turns.
+-- Removes tenants if the first count jobs, now taken, were the last to take turns.
 local function leave_all_turns(queue, jobs, count) -- cold
   local left = {}
   for i = 1, count do
@@ -150,30 +149,30 @@ local function leave_all_turns(queue, jobs, count) -- cold
   end
 end
 
--- The fields of a job that are needed to lock it.
+-- Reads the fields needed to lock a job.
 local function read_waiting(key)
   return try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags',
     'time', 'x:o')
 end
 
--- The entry in the history of a job that a worker gets.
+-- Returns the history entry of a job taken by a worker.
 local function popped_entry(worker)
   local details = '{"worker":' .. cjson.encode(worker) .. '}'
   return entry(now, '"popped"', details)
 end
 
--- Makes a job a running one, whose lock ends at a time.
+-- Marks a job as running, with a lock until a time.
 local function hand_out(key, worker, expires)
   call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 end
 
--- Reads the jobs of jids and their keys, as many as the budget allows, after n others that the call
--- has locked. Returns their number, the set of all letters of their options, and whether the next
--- one stays where it is because it has limits and would wait for its worker: others could use its
--- slots.
+-- Reads the jobs with these jids and their keys, as far as the budget allows, after n jobs already
+-- locked by this call. Returns their number, the set of all letters of their options, and whether
+-- the next job stays in place because it has limits and would only be prefetched: others could use
+-- its slots.
 local function read_some(settings, jids, jobs, keys, n)
   local run, over, letters, passed = settings.run, 0, none, false
-  local text, may_expire -- the options text of the job before, and what it says
+  local text, may_expire -- the previous job's options text, and its meaning
   local count = #jids
   for i = 1, #jids do
     local key = job_key(jids[i])
@@ -210,8 +209,8 @@ local function read_some(settings, jids, jobs, keys, n)
   return count, letters, passed
 end
 
--- Decides which of the first count jobs may start, as far as their limits have room for them.
--- Returns how many do not stay where they are, and their limits if all were admitted together.
+-- Decides which of the first count jobs their limits allow to start. Returns how many do not stay
+-- in place, and their limits if all were admitted together.
 local function admit_some(settings, jids, jobs, count, letters) -- cold
   local run, most = settings.run, settings.most or 1
   if run and count > 0 and not letters[START_BY] and not letters[TTL] and parked_here == 0 then
@@ -225,17 +224,16 @@ local function admit_some(settings, jids, jobs, count, letters) -- cold
   return count, nil
 end
 
--- Makes the first count jobs running ones, but for jids without a job, expired jobs, which it
--- drops, and jobs whose limits have no room, which it parks. The lists then have only the jobs that
--- run, and for how long each has waited in place of its key. Returns the locks: scores and jids
--- after the pair of NO_LIST.
+-- Starts the first count jobs. Drops expired jobs, parks jobs without room in their limits, and
+-- skips jids without a job. The lists then have only the running jobs, and in place of each key the
+-- time that the job has waited. Returns the locks: scores and jids after the pair of NO_LIST.
 local function start_some(settings, jids, jobs, waited, count, letters)
   local queue, cap, worker = settings.queue, settings.cap, settings.worker
   local expires = later(settings.heartbeat)
   local popped = popped_entry(worker)
   local locks, n = {'0', NO_LIST, false, unpack(jids)}, 0
   local special = settings.lock_time or letters[LOCK_TIME] or letters[ON_LOST]
-  local put_at, put_time -- of the job before: many were put at the same time
+  local put_at, put_time -- of the previous job: many are put at the same time
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
     if job.refused then
@@ -243,7 +241,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
     elseif not (job.over and drop_expired(jid, 'waiting'))
       and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
-      -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
+      -- A job only put has two entries now. Recurring jobs' children have a dash.
       local entries = record(key, popped, cap)
       if entries ~= 2 or string.find(jid, '-', 1, true) then
         read_rest(jid, key, job, popped, cap)
@@ -270,8 +268,8 @@ local function start_some(settings, jids, jobs, waited, count, letters)
 end
 
 -- Locks at most a few hundred jobs of a queue for settings.worker, and appends the result of show
--- for each to out. With settings.run, call or try, they are the first ones of work, and are taken
--- from there.
+-- for each to out. With settings.run, call or try, these are the first jobs of work, and are
+-- removed from there.
 local function lock_some(settings, jids, show, out)
   local queue, run, worker = settings.queue, settings.run, settings.worker
   local jobs, waited, parked_before = sized(jids), sized(jids), parked_here

@@ -1,13 +1,13 @@
--- The usual way to lock a job: the only one of a call, without options, in a quiet queue.
+-- Locking a job in the usual case: the only job of a call, without options, in a quiet queue.
 
--- Whether a job exists, and has no option but the ones left to clients.
+-- Reports whether a job exists, and has only options left to clients.
 local function is_usual_job(job)
   return job[KLASS] and is_for_clients(job[OPTIONS])
 end
 
--- Returns the time of a lock and the length of a history in a quiet queue. Returns nothing if the
--- queue may not be quiet: among the keys found, whose number is given, is one besides settings and
--- locks, a lock ends within the wait, or a setting limits the jobs.
+-- Returns a quiet queue's lock time and history length. Returns nothing if the queue may not be
+-- quiet: if the number of keys found includes any besides settings and locks, a lock expires within
+-- the wait, or a setting limits the jobs.
 local function read_quiet(queue, found, wait)
   if found == 0 then
     return DEFAULT_HEARTBEAT, DEFAULT_MAX_JOB_HISTORY

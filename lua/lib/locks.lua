@@ -1,17 +1,17 @@
--- Locks: a running job belongs to its worker until the lock expires. Then the worker is notified
--- once and gets the grace period, after which the job goes to the next worker that asks. A lock
--- whose duration came from the job or the pop has no grace period.
+-- Locks. A running job belongs to its worker until the lock expires. The worker is then notified
+-- once, and keeps the job for the grace period; after that, the next worker that asks takes the
+-- job. A lock with a duration from the job or the pop has no grace period.
 
--- The field grace of a job that gets no grace period, although its worker was not notified. To
--- scripts of other clients, it means the same as 1, that there is nothing to wait for.
+-- The field grace of a job without a grace period whose worker was not notified. Classic scripts
+-- take it like 1: there is nothing to wait for.
 local NO_GRACE = '1.0'
 
--- The maximum number of expired jobs that a call from Go drops, and the number that this call has
--- dropped.
+-- The maximum number of expired jobs that a call from Go drops, and the number dropped by this
+-- call.
 local DROPPED = 60
 local dropped = 0
 
--- The settings for jobs whose lock has expired.
+-- Reads the settings for jobs with expired locks.
 local function read_lost_settings(cap) -- cold
   local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config',
     'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay',
@@ -22,7 +22,7 @@ local function read_lost_settings(cap) -- cold
   }
 end
 
--- Drops an expired job, as if it were in a state. Returns whether that was possible.
+-- Drops an expired job, as if it were in a state. Reports whether this was possible.
 local function drop_expired(jid, state) -- cold
   if not end_life(jid, state) then
     return false
@@ -31,7 +31,7 @@ local function drop_expired(jid, state) -- cold
   return true
 end
 
--- Notifies the worker and gives it the grace period.
+-- Notifies the worker and begins the grace period.
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
   record(job_key(jid), entry(now, '"timed-out"'), cap)
@@ -41,8 +41,8 @@ local function warn(queue, jid, worker, grace, cap)
   tally(day_of(now), queue, 'retries', 1)
 end
 
--- Fails a lost job that has no retries left. own_queue is the queue in the job's hash, which a
--- retry into another queue leaves unchanged.
+-- Fails a lost job without retries left. own_queue is the queue in the job's hash, which a retry
+-- into another queue leaves unchanged.
 local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- cold
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
@@ -55,8 +55,8 @@ local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- col
   settle_failure(jid, group, stored, settings.keep_failed)
 end
 
--- The time that a lost job waits before it can be taken again: initial delay * factor ^ losses, by
--- the job's own backoff, or else the settings. Nil if it does not wait.
+-- Returns the delay of a lost job until it can be taken again: initial delay * factor ^ losses,
+-- from the job's own backoff, or else the settings. Returns nil if there is none.
 local function backoff_delay(text, retries, remaining, settings) -- cold
   local own = list_of(text)
   local initial = finite(own.initial_delay, finite(settings.initial_delay,
@@ -80,7 +80,7 @@ end
 -- The number of jobs that this call has made the last of their priorities.
 local made_last = 0
 
--- Returns a lost job to work, if its options name a place. Returns whether they do.
+-- Returns a lost job to work if its options name a place. Reports whether they do.
 local function put_back(queue, jid, stored) -- cold
   local _, values = split_options(stored)
   if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
@@ -101,19 +101,19 @@ local function put_back(queue, jid, stored) -- cold
   return true
 end
 
--- Whether the worker of a job with these fields, and a lock that ends at a time, has been given its
--- grace period: then the lock is longer than the job says. If it is not, the field grace is left
--- from the previous worker, which was timed out during its own.
+-- Reports whether the worker of a job with these fields is in its grace period: its lock, ending at
+-- a time, is then longer than the job's own field. Otherwise, the field grace is left from a
+-- previous worker that was timed out during its own.
 local function in_grace(grace, expires, ends)
   return tonumber(grace) == 1 and ends ~= finite(expires)
 end
 
--- Whether the worker of a lost job, with these fields, gets no grace period.
+-- Reports whether the worker of a lost job with these fields has no grace period.
 local function is_sudden(grace, stored)
   return grace == NO_GRACE or stored and has_option(stored, LOCK_TIME)
 end
 
--- Decides about a job whose worker has lost it. Returns the jid if it can be taken now.
+-- Decides what to do with a job lost by its worker. Returns the jid if the job can be taken now.
 local function give_again(queue, jid, job, settings) -- cold
   local remaining, stored, delay = math.floor(finite(job.remaining, 0)) - 1, job['x:o'], nil
   if remaining >= 0 and (job.backoff or settings.initial_delay) then
@@ -180,7 +180,7 @@ local function expire(queue, limit, settings)
     end
     limit = math.min(dropped - before, budget.drops)
     if limit > 0 then
-      each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to find them again
+      each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to find these again
     end
   end
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)

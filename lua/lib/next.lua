@@ -1,4 +1,4 @@
--- Completed jobs that move to another queue, and the changes that come with it.
+-- Moving completed jobs to another queue, with changes.
 
 local function read_changes(area, given) -- cold
   read_policy(area, given.o)
@@ -11,7 +11,7 @@ local function read_changes(area, given) -- cold
   }
 end
 
--- The changes in the options of a job that moves to another queue, or nil.
+-- Reads the changes for a job that moves to another queue, or nil.
 local function read_change(area, given)
   if given.priority or given.retries or given.tags or given.o or given.drop then
     return read_changes(area, given)
@@ -27,11 +27,11 @@ local function write_change(item, change) -- cold
     call('hset', item.key, 'tags', array(change.tags))
   end
   if change.o or change.drop then
-    write_options(item.key, call('hget', item.key, 'x:o'), change) -- others may wait for it by now
+    write_options(item.key, call('hget', item.key, 'x:o'), change) -- others may wait for it now
   end
 end
 
--- Publishes that a job moves to its next queue. See docs/internals/wake-ups.md for the mark.
+-- Publishes a job's move to its next queue. For the mark, see docs/internals/wake-ups.md.
 local function publish_advance(item, woken) -- cold
   if woken or not classic then
     publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
@@ -51,7 +51,7 @@ local function advance(item, cap) -- cold
   if item.change then
     write_change(item, item.change)
   end
-  if item.result then -- that of the job's end, unless it gets another by then
+  if item.result then -- for the job's end, unless replaced
     call('hset', item.key, 'x:o', with_letter(call('hget', item.key, 'x:o'), HAS_RESULT))
   end
   if item.stored and has_lifetime(item.stored) then
@@ -83,7 +83,7 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads the next place of a job, and links it to its dependencies. Returns the problem, or nil.
+-- Reads a job's next place, and links the job to its dependencies. Returns the problem, or nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   problem = problem or item.checked and circle_of(item.jid, others)
@@ -106,7 +106,7 @@ local function prepare_next(item) -- cold
   if type(size) == 'table' then
     return size
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    must_write() -- needs no memory, so a server that is out of memory accepts the next write
     return link(item.jid, others, {})
   end
 end

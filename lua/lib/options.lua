@@ -1,11 +1,11 @@
--- Options of a job that qless-core does not know, all in one field of its hash: x:o, LETTERS|JSON,
--- as in h|{"h":{"traceparent":"00-1"}}. A job without such options has no such field.
+-- Options of a job unknown to qless-core, all in one field of its hash: x:o, LETTERS|JSON, as in
+-- h|{"h":{"traceparent":"00-1"}}. A job without such options lacks the field.
 --
--- A letter means that the job has an option, and the JSON has its value under that letter. A script
--- that reads a job anyway also reads this field, and checks the letters before the bar; only cold
--- functions decode the JSON. Text that can't be decoded counts as no options.
+-- A letter stands for an option; the JSON has its value under the same letter. A script that reads
+-- a job anyway also reads this field, and checks the letters before the bar; only cold functions
+-- decode the JSON. Damaged text counts as no options.
 
--- The letters and the decoded JSON; none if there is no text, or it is damaged.
+-- Returns the letters and the decoded JSON, both empty if the text is missing or damaged.
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -15,7 +15,7 @@ local function split_options(text)
   return '', {}
 end
 
--- These values with false for each number that is not finite, which JSON can't express.
+-- Returns these values with false in place of each number that JSON can't express.
 local function finite_values(values) -- cold
   local found = {}
   for key, value in pairs(values) do
@@ -27,13 +27,13 @@ local function finite_values(values) -- cold
   return found
 end
 
--- The options text with these letters and values, which another script may have damaged.
+-- Returns the options text with these letters and values, which another script may have damaged.
 local function join_options(letters, values) -- cold
   local ok, body = pcall(cjson.encode, values)
   return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
--- The place of a job with these options when it is lost, last or place; nil if it comes first, or
+-- Returns the place of a lost job with these options, last or place, or nil if it comes first or
 -- takes turns.
 local function own_place(text) -- cold
   local _, values = split_options(text)
@@ -41,7 +41,7 @@ local function own_place(text) -- cold
     values[ON_LOST] or nil
 end
 
--- The options text with one more letter, which has no value.
+-- Returns the options text with one more letter, without a value.
 local function with_letter(text, letter) -- cold
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
@@ -49,25 +49,25 @@ local function with_letter(text, letter) -- cold
   return has_option(text, letter) and text or letter .. text
 end
 
--- The options text with another value of one letter.
+-- Returns the options text with another value for one letter.
 local function with_value(text, letter, value) -- cold
   local letters, values = split_options(with_letter(text, letter))
   values[letter] = value
   return join_options(letters, values)
 end
 
--- The options text without such a letter; empty if none remains.
+-- Returns the options text without a letter, or '' if none remains.
 local function without_letter(text, letter) -- cold
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   if not letters then
-    return '' -- it was damaged
+    return '' -- damaged
   end
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
 
--- Checks the options of a put, and returns them in the form to store. The JSON is not parsed if the
--- caller has checked it.
+-- Checks the options of a put, and returns them in the form to store. JSON already checked by the
+-- caller is not parsed.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then
@@ -80,9 +80,9 @@ local function read_options(area, text, checked) -- cold
   return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 
--- The options of an existing job after a call that adds the options given.o and removes the options
--- with the letters in given.drop. ended means that the job's life had ended. The text is empty if
--- none remain, and nil if they stay the same.
+-- Returns an existing job's options after a call that adds the options given.o and removes the
+-- letters in given.drop. ended means the job's life had ended. Returns '' if no options remain, and
+-- nil if they stay the same.
 local function merge_options(old, given, ended) -- cold
   local gone = (given.drop or '') .. (ended and OF_A_LIFE or '')
   if not given.o and gone == '' then
@@ -118,7 +118,7 @@ local function write_options(key, old, given) -- cold
   end
 end
 
--- The seconds that each lock on a job with the options text lasts, or nil if they don't set it.
+-- Returns the duration of each lock in the options text, in seconds, or nil if unset.
 local function own_lock_time(text)
   local ok, values = pcall(cjson.decode,
     string.match(text, '^%a*' .. LOCK_TIME .. '%a*|(.*)$') or '')
@@ -126,7 +126,7 @@ local function own_lock_time(text)
   return seconds > 0 and seconds < math.huge and seconds or nil
 end
 
--- The member of a job's JSON with its options, or ''.
+-- Returns the options member of a job's JSON, or ''.
 local function options_member(text) -- cold
   local letters = split_options(text)
   if letters == '' then

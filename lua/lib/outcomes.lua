@@ -1,4 +1,4 @@
--- The outcomes of jobs that finish receives, but for those of jobs that are just complete.
+-- The outcomes received by finish, other than plain completion.
 
 -- Reads the pairs of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
 local function read_outcome(item, action, first, last) -- cold

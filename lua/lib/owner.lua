@@ -1,5 +1,5 @@
--- The check that a worker that finishes or renews a job holds its lock. Some commands have their
--- own wording, which other clients rely on.
+-- Checks that a worker holds the lock of a job to end or renew. Some commands have their own
+-- wording, which classic clients rely on.
 
 local function not_running(area, jid, state) -- cold
   if not state then
@@ -19,13 +19,13 @@ local function lost_lock(area, jid, owner, again) -- cold
     (again and ', at ' .. tostring(again) or ''))
 end
 
--- The places of the fields of a job that are read first, to check its worker.
+-- The places of the fields that are read first, to check a job's worker.
 local HELD_BY = 1
 local HELD_STATE = 2
 local HELD_SINCE = 3
 
--- The problem that this worker does not hold a job, or nil. The first fields of job are worker,
--- state and, if since is given, time. since is the time at which the worker took the job, if it is
+-- Returns the problem if this worker does not hold a job, or nil. The first fields of job must be
+-- worker, state and, with since, time. since is the time at which the worker took the job, if
 -- known: it may have lost the job and taken it again.
 local function not_owned(area, jid, job, worker, since)
   local owner = job[HELD_BY]
@@ -36,7 +36,7 @@ local function not_owned(area, jid, job, worker, since)
   end
 end
 
--- How long a lock lasts in a queue, in seconds.
+-- Returns the duration of a lock in a queue, in seconds.
 local function heartbeat_of(queue)
   return lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 end

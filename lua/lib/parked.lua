@@ -1,23 +1,23 @@
 -- Parked jobs: jobs without room in one of their limits (lib/limits.lua). They are scheduled, and
--- return to work, with their previous scores, when there is room.
+-- return to work with their previous scores when there is room.
 
 -- The maximum number of parked jobs that a call returns to work, for each limit.
 local MAX_RETURNED = 100
 
--- The limit by which a job with these fields is parked, or nil if none has parked it.
+-- Returns the limit that has parked a job with these fields, or nil.
 local function parked_by(state, time, parked) -- cold
   local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 
--- The queue in which a job is parked by a limit, or nil if it no longer is.
+-- Returns the queue in which a limit has parked a job, or nil if no longer parked.
 local function parked_in(jid, name) -- cold
   local queue, state, time, parked = unpack(
     try('hmget', job_key(jid), 'queue', 'state', 'time', 'x:parked'))
   return parked_by(state, time, parked) == name and queue or nil
 end
 
--- Returns a parked job to work. Returns whether it was in its place.
+-- Returns a parked job to work. Reports whether it was in its place.
 local function unpark(jid, queue, score) -- cold
   local work = queue_key(queue, 'work')
   if type(try('zcard', work)) == 'table' or
@@ -32,8 +32,8 @@ local function unpark(jid, queue, score) -- cold
   return true
 end
 
--- Makes a parked job fall due at a time, unless it does so before. An idle worker must wait for it,
--- unless its queue is paused.
+-- Makes a parked job fall due at a time, unless it is due earlier. An idle worker must wait for the
+-- job unless its queue is paused.
 local function arm(jid, queue, at, paused) -- cold
   local scheduled = queue_key(queue, 'scheduled')
   local due = finite(try('zscore', scheduled, jid))
@@ -45,7 +45,7 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
--- Why a queue may start no more than n jobs now: it is 'paused', or 'full' by its max-concurrency
+-- Returns why a queue may start no more than n jobs now: 'paused', or 'full' by its max-concurrency
 -- or max-rate. Otherwise nil.
 local function why_closed(queue, n) -- cold
   if try('sismember', prefix .. 'paused_queues', queue) == 1 then
@@ -66,12 +66,12 @@ local function why_closed(queue, n) -- cold
 end
 
 -- Returns the best parked jobs of a limit to work while it has room, and makes the next one fall
--- due when there will be room. Drops jobs that are not parked any more. Passes over jobs in queues
--- that may start none, which are due when they may: another one may have the room. Returns the
--- number of jobs that it returned to work, and sets limit.kept if more wait.
+-- due when there will be room. Drops jobs no longer parked. Passes over jobs in closed queues, so
+-- others can have the room, and makes them due when the limit opens. Returns the number of jobs
+-- returned to work, and sets limit.kept if more wait.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
-  local given, closed = {}, {} -- by queue: the number of jobs that it got, and why it gets none
+  local given, closed = {}, {} -- by queue: the number of jobs returned, and why closed
   for _ = 1, MAX_RETURNED do
     local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
     local jid, score = best[1], best[2]
@@ -102,9 +102,9 @@ local function return_parked(limit) -- cold
   return returned
 end
 
--- Checks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
--- the server's clock may have been set back. Returns whether the job is now due at another time, or
--- any job has returned to work.
+-- Checks whether a scheduled job is parked by a limit that has room before the job falls due: the
+-- server's clock may have been set back. Reports whether the job's due time has changed, or any job
+-- has returned to work.
 local function try_parked(jid, queue) -- cold
   local name = parked_by(unpack(try('hmget', job_key(jid), 'state', 'time', 'x:parked')))
   if not name then
@@ -115,7 +115,7 @@ local function try_parked(jid, queue) -- cold
   return limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 end
 
--- Gives a parked job another place among the jobs that wait for the same limit.
+-- Moves a parked job to another place among the jobs waiting for the same limit.
 local function move_parked(jid, parked, score) -- cold
   local name = string.match(parked, '^%S* (.+)$')
   if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
@@ -123,8 +123,8 @@ local function move_parked(jid, parked, score) -- cold
   end
 end
 
--- Ends the parking of a job that falls due, or will wait for another time. Returns the score that
--- it had in work, or nil if it was not parked, and the limit, or nil if it names none.
+-- Ends the parking of a job that falls due, or will wait for another time. Returns its previous
+-- score in work, or nil if it was not parked, and the limit's name, or nil if missing.
 local function score_before(jid) -- cold
   local key = job_key(jid)
   local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
@@ -139,7 +139,7 @@ local function score_before(jid) -- cold
   return type(score) == 'string' and score or nil, name
 end
 
--- The member of a job's JSON with the limit that has parked it, or ''.
+-- Returns the member of a job's JSON with the limit that parked it, or ''.
 local function parked_member(jid, stored, state, time) -- cold
   if state ~= 'scheduled' or not has_option(stored, LIMITED) then
     return ''

@@ -1,29 +1,29 @@
--- The history of queues. x:history:<queue> is a string of bytes, and so is x:history, of all queues
--- together. It begins with the minute of the last record and the failures of its day until then,
--- each of 4 bytes. Three rings of records follow: one for each minute of three hours, each five
--- minutes of a day, and each hour of 30 days. The records of a ring are numbered since 1970, and a
--- record replaces the one that is a whole ring older. Numbers begin with the highest byte:
+-- The history of queues. x:history:<queue> is a string of bytes, as is x:history for all queues
+-- together. It begins with the minute of the last record and that day's failures so far, 4 bytes
+-- each. Three rings of records follow: one for each minute of three hours, each five minutes of a
+-- day, and each hour of 30 days. The records of a ring are numbered since 1970, and a record
+-- replaces the one a whole ring older. Numbers begin with the highest byte:
 --
---   2 bytes  64 * lap + known: how often the ring was full before, modulo 1024, and in how many
---            minutes figures were recorded
+--   2 bytes  64 * lap + known: how often the ring was full before, modulo 1024, and the number of
+--            minutes with recorded figures
 --   4, 3, 3  waiting jobs; the longest wait, in seconds; running jobs
---   2, 3     workers; jobs that have failed in this time
+--   2, 3     workers; jobs failed in this time
 --
--- A queue without a record had no jobs, workers and failures if x:history has one.
+-- If x:history has a record that a queue lacks, the queue had no jobs, workers and failures.
 
 local PAST_HEAD = 8
 local PAST_RECORD = 17
 local PAST_LENGTH = 20204
 
--- How long the history of a queue is kept after its last record, in seconds: 31 days.
+-- How long a queue's history is kept after the last record, in seconds: 31 days.
 local PAST_KEPT = 2678400
 
 local function past_key(queue)
   return prefix .. 'x:history:' .. queue
 end
 
--- The number of records of the ring for a length of time, in seconds, and the place of its first
--- byte; or nil.
+-- Returns the number of records in the ring for a step in seconds, and the place of its first byte;
+-- or nil.
 local function ring_of(step) -- cold
   if step == 60 then
     return 180, PAST_HEAD
@@ -34,8 +34,8 @@ local function ring_of(step) -- cold
   end
 end
 
--- Whether the figures of this minute are still to be recorded. A clock that was too early or too
--- late delays this by two minutes at most, when x:recorded expires.
+-- Reports whether this minute's figures are still due for recording. A fast or slow clock delays
+-- this by at most two minutes, until x:recorded expires.
 local function is_record_due() -- cold
   return finite(try('get', prefix .. 'x:recorded'), -1) < math.floor(now / 60)
 end

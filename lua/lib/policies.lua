@@ -1,16 +1,16 @@
--- Policies: the effect on a job if one of its dependencies fails. It is the option f, {"do": what,
--- "of": [jid, ...], "failed": {jid: group}}. With run, the job no longer waits for the dependency;
+-- Policies: the effect of a failed dependency on a job. A policy is the option f, {"do": what,
+-- "of": [jid, ...], "failed": {jid: group}}. With run, the job stops waiting for the dependency;
 -- with fail, it fails too; with wait, as without the option, it keeps waiting. of lists the
--- dependencies with which it was put, and failed the failed ones.
+-- dependencies of the put, and failed the failed ones.
 --
--- The letter d of a job, which has no value, means that a job with the option waits for it.
+-- The letter d of a job, without a value, means a child with this option waits for it.
 
--- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
+-- Returns the key for dependents left to notify or release: see lib/rest.lua.
 local function rest_key(jid) -- cold
   return prefix .. 'x:rest:' .. jid
 end
 
--- Whether the options of a call have a policy, which must be valid.
+-- Reports whether the options of a call have a policy, which must be valid.
 local function read_policy(area, text) -- cold
   if not text or not has_option(text, POLICY) then
     return false
@@ -23,8 +23,8 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job without a report of its worker, and calls ended, like job_ended, with its options.
--- The caller has added it to its failure group.
+-- Fails a job without its worker's report, and calls ended, like job_ended, with its options. The
+-- caller has added the job to its failure group.
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
@@ -45,8 +45,8 @@ local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   end
 end
 
--- Ends the wait of a job for a failed dependency, unless it can't continue. Returns whether the
--- wait has ended.
+-- Ends a job's wait for a failed dependency, if the job can continue. Reports whether the wait has
+-- ended.
 local function let_run(jid, other) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
@@ -59,8 +59,8 @@ local function let_run(jid, other) -- cold
   return true
 end
 
--- Notifies a job that its dependency other has failed. Returns whether this affects the job, and
--- its options if it failed because of this. ended is as above.
+-- Notifies a job of the failure of its dependency other. Reports whether the job is affected, and
+-- returns its options if it failed as a result. ended is as above.
 local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local state, queue, stored, history = unpack(
@@ -89,9 +89,9 @@ local function tell(jid, other, group, ended) -- cold
   return true, stored
 end
 
--- Notifies jobs that their dependency other has failed. Adds jobs that fail too, and that others
--- with a policy wait for, to failed. Calls ended for each that fails, like job_ended. Returns the
--- number of affected jobs.
+-- Notifies jobs of the failure of their dependency other. Adds jobs to failed if they fail too and
+-- have children with a policy. Calls ended for each failed job, like job_ended. Returns the number
+-- of affected jobs.
 local function tell_each(jids, other, failed, ended) -- cold
   local group, minded = list_of(try('hget', job_key(other), 'failure')).group, 0
   group = type(group) == 'string' and group or ''
@@ -104,7 +104,7 @@ local function tell_each(jids, other, failed, ended) -- cold
   return minded
 end
 
--- Leaves the dependents of a failed job, from a cursor on, for later calls to notify.
+-- Leaves a failed job's dependents, from a cursor on, to later calls.
 local function leave_untold(jid, cursor) -- cold
   local reply = try('set', rest_key(jid), cursor, 'NX')
   if reply and not reply.err then
@@ -112,8 +112,8 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
--- The dependents of a job, from a cursor on: about as many as this call may notify, and the cursor
--- of the next ones.
+-- Returns a job's dependents from a cursor on, about as many as this call may notify, and the next
+-- cursor.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
   local all = cursor == '0' and try('srandmember', key, budget.tells + 1)
@@ -148,8 +148,7 @@ local function tell_all(failed, cursor, ended, again) -- cold
   return minded
 end
 
--- Watches the dependencies of a job with a policy, which was just written: all, or only some; ended
--- is as above.
+-- Watches all or some dependencies of a job whose policy was just written; ended is as above.
 local function watch(jid, ended, some) -- cold
   local failed = {}
   for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do

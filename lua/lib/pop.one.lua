@@ -1,7 +1,7 @@
--- The usual call of pop from Go: the next job of a quiet queue.
+-- A Go call of pop in the usual case: the next job of a quiet queue.
 
 -- Pops the job. Returns the names of its values, the values, and the entries of its history, or an
--- empty list if there is no job. Returns nil, and writes nothing, if anything is unusual.
+-- empty list without a job. If anything is unusual, returns nil and writes nothing.
 local function pop_one(queue, worker)
   must_publish()
   local jid = call('zrevrange', queue_key(queue, 'work'), '0', '0')[1]

@@ -1,15 +1,14 @@
 -- The priority of a job.
 
--- The score that a priority gives to a job with options where it waits: its next turn, if it takes
--- turns. job is as in set_priority.
+-- Returns the score from a priority for a job with options: its next turn, if it waits and takes
+-- turns, or nil. job is as in set_priority.
 local function score_by_options(job, priority) -- cold
   if has_option(job['x:o'], FAIR) and (job.state == 'waiting' or job['x:parked']) then
     return fair_score(job.queue, priority, job['x:o'], {})
   end
 end
 
--- Updates the other places of a waiting job with options after it has got a new score: job is as
--- below.
+-- Updates the other places of a waiting job with options, after a new score. job is as below.
 local function follow_priority(jid, job, score) -- cold
   if job['x:parked'] then
     move_parked(jid, job['x:parked'], score)
@@ -18,15 +17,15 @@ local function follow_priority(jid, job, score) -- cold
   end
 end
 
--- The fields of a job that set_priority needs.
+-- The fields of a job needed by set_priority.
 local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 
--- Changes the priority of a job with these fields, which is in a queue, and its place when it
--- waits.
+-- Changes the priority of a job with these fields in a queue, and its place if waiting. Returns the
+-- error, or nil.
 local function set_priority(run, jid, job, priority)
   local queue, score = job.queue, job['x:o'] and score_by_options(job, priority) or priority
   if queue == '' then
-    must_write() -- a complete job has no place whose change would be the first write
+    must_write() -- for a complete job, there is no place to write first
   else
     local moved = run('zadd', queue_key(queue, 'work'), 'XX', score, jid)
     if type(moved) == 'table' then

@@ -1,8 +1,7 @@
--- The progress of a job, as its worker last reported it: x:progress is
--- DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter p of the job's options, which has no value, means that
--- there is any.
+-- A job's progress, as last reported by its worker: x:progress is DONE|TOTAL|ATTEMPT|TIME|NOTE. The
+-- letter p of the job's options, without a value, means the field is present.
 
--- The field as JSON; nil if there is none, or it is damaged.
+-- Returns the field as JSON, or nil if missing or damaged.
 local function progress_json(text) -- cold
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -16,7 +15,7 @@ local function progress_json(text) -- cold
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 
--- The member of a job's JSON with its progress, or ''.
+-- Returns the progress member of a job's JSON, or ''.
 local function progress_member(jid, stored) -- cold
   local text = has_option(stored, HAS_PROGRESS) and try('hget', job_key(jid), 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)

@@ -1,7 +1,7 @@
--- Promotion of scheduled jobs, which need not wait any longer. A parked job only becomes due: the
--- next pop tries it, and parks it again if necessary.
+-- Promotion of scheduled jobs to run now. A parked job only becomes due: the next pop tries it, and
+-- parks it again if necessary.
 
--- Reads jobs to promote. Leaves out jobs that are not scheduled. Returns the scheduled ones, and
+-- Reads jobs to promote, leaving out any that are not scheduled. Returns the scheduled jobs, and
 -- the number of jobs that may already be popped.
 local function read_scheduled(jids) -- cold
   local jobs, ready = {}, 0
@@ -57,7 +57,7 @@ local function promote(jids) -- cold
   local jobs, ready = read_scheduled(jids)
   local groups = group_by_queue(jobs)
   for g = 1, #groups do
-    call('zcard', queue_key(groups[g][1].queue, 'work')) -- fails before anything is written
+    call('zcard', queue_key(groups[g][1].queue, 'work')) -- fails before the first write
     call('zcard', queue_key(groups[g][1].queue, 'scheduled'))
   end
   for g = 1, #groups do

@@ -1,11 +1,11 @@
--- Reading existing jobs before they are put again. Everything that can fail is read before the
+-- Reading existing jobs before putting them again. Everything that can fail is read before the
 -- first write.
 
 local function named_twice(jid) -- cold
   return new_problem('invalid', jid, 'is named twice')
 end
 
--- If a put repeats the key that its job claims, keeps the job that this one follows.
+-- If a put repeats its job's unique key, keeps the job that this one follows.
 local function keep_followed(given, old) -- cold
   local claim = given.claim
   if claim and old and old.a and old.k == claim.k then
@@ -14,8 +14,8 @@ local function keep_followed(given, old) -- cold
   end
 end
 
--- Merges the options of an existing job with the options of the put. If its life begins again, or
--- it is running, it claims its unique key again.
+-- Merges the options of an existing job and of the put. If the job begins a new life, or is
+-- running, it claims its unique key again.
 local function keep_options(puts, item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
@@ -50,7 +50,7 @@ local function keep_options(puts, item, old, state) -- cold
   puts.turns = puts.turns or item.share and {later = {}}
 end
 
--- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
+-- Reads an existing job to overwrite. Fields missing in the item keep their values.
 local function read_old(puts, item) -- cold
   local key, depends = item.key, item.depends
   local old = named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries',
@@ -72,7 +72,7 @@ local function read_old(puts, item) -- cold
   item.waits = #item.old.ended < #before
 end
 
--- Whether a put under a condition leaves an existing job in this state as it is.
+-- Reports whether a put under a condition leaves an existing job in this state unchanged.
 local function is_left_alone(condition, state)
   if condition == 'finished' then
     return state ~= 'complete' and state ~= 'failed'
@@ -82,8 +82,8 @@ local function is_left_alone(condition, state)
   return true
 end
 
--- Checks whether another job holds the unique key that an item claims, and if so, whether the item
--- replaces it. before, claims and unheld are as in read_before.
+-- Checks whether another job holds an item's unique key, and if so, whether the item replaces it.
+-- before, claims and unheld are as in read_before.
 local function read_holder(item, before, claims, unheld) -- cold
   local given = item.given
   local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
@@ -119,11 +119,10 @@ local function read_holder(item, before, claims, unheld) -- cold
   end
 end
 
--- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
--- claims the items that claim unique keys, or did so when the same call was sent before. A put that
--- leaves the job as it is, or is refused because of its unique key, only gets left, the state of
--- the existing job. fresh means that none of the jobs exists, and unheld that no job holds a key
--- that they claim.
+-- Reads a job's old state and dependencies. before has the jobs put earlier in the call. claims has
+-- the items that claim unique keys, or did when the same call was sent before. If the put leaves
+-- the job unchanged, or its unique key is held, sets only left: the state of the existing job.
+-- fresh means none of the jobs exists, and unheld that no job holds any of the keys.
 local function read_before(puts, item, before, claims, fresh, unheld)
   if not fresh and call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -148,7 +147,7 @@ local function read_before(puts, item, before, claims, fresh, unheld)
       return
     end
   elseif item.claim and claims[item.claim.k] then
-    item.claim = nil -- the job would hold it again, but one that is put before it claims it
+    item.claim = nil -- the job would hold the key again, but an earlier put claims it
   elseif item.claim then
     claims[item.claim.k] = item
   end

@@ -1,7 +1,7 @@
--- Rare preparations of a put: existing jobs are removed from their places, unique keys are claimed,
--- and dependencies are linked.
+-- Rare preparations of a put: removing existing jobs from their places, claiming unique keys, and
+-- linking dependencies.
 
--- Removes an existing job from everywhere that its old state put it.
+-- Removes an existing job from all places of its old state.
 local function leave(item, worker) -- cold
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -41,7 +41,7 @@ local function leave(item, worker) -- cold
   end
 end
 
--- Removes the items that leave a job as it is.
+-- Removes the items that leave a job unchanged.
 local function drop_left(items)
   local kept = 0
   for i = 1, #items do
@@ -54,7 +54,7 @@ local function drop_left(items)
   end
 end
 
--- Makes a job wait for others, or fails before anything is written.
+-- Makes a job wait for others, or fails before the first write.
 local function must_link(jid, others, added) -- cold
   local failed = link(jid, others, added)
   if failed then
@@ -62,7 +62,7 @@ local function must_link(jid, others, added) -- cold
   end
 end
 
--- Makes a batch wait for more members. Returns the number of new ones.
+-- Makes a batch wait for more members. Returns the number of new members.
 local function link_members(jid, members, added) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
   local before = call('scard', dependencies)
@@ -71,11 +71,11 @@ local function link_members(jid, members, added) -- cold
 end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
--- sets: reads the necessary fields, removes the jobs from their old places, and links them to their
--- dependencies. Removes the puts that leave a job as it is. fresh means that none of the jobs
--- exists. Returns a list of the removed puts: place in the order from 0, jid and state, without
--- jobs that exist only because they are put for the second time. It also has the puts that replace
--- a job: with its jid, and "replaced" in place of the state.
+-- sets. Reads the necessary fields, removes the jobs from their old places, and links their
+-- dependencies. Drops puts that leave a job unchanged. fresh means none of the jobs exists. Returns
+-- a list of the dropped puts: place in the order from 0, jid and state, except for jobs put by an
+-- earlier try of the same call. Puts that replace a job are also listed, with its jid, and
+-- "replaced" as the state.
 local function prepare(puts, fresh) -- cold
   local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
   local unheld = puts.claiming and all_free(puts.items)

@@ -1,25 +1,25 @@
--- Putting jobs into queues: one, or many at once. Shared keys are written once. puts holds the jobs
--- of one call, and each step adds to it:
+-- Putting one job, or many at once. Shared keys are written once. puts holds the jobs of one call,
+-- and each step adds to it:
 --
---   worker    the worker that puts them
+--   worker    the worker that puts the jobs
 --   items     the jobs in the order of the call, which matters for dependencies. An item is
 --             {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [,
 --             retries] [, tags]}; given holds the options of the put by name, and more other fields
 --             and values
 --   groups    the same by queue
---   claiming  whether some claim unique keys
---   watching  whether some have a policy for failed dependencies
---   mortal    whether some have lifetimes
---   turns     a table if some have a fair share of their queue
---   batches   the batches that get members, by jid
+--   claiming  whether any claim unique keys
+--   watching  whether any have a policy for failed dependencies
+--   mortal    whether any have lifetimes
+--   turns     a table if any have a fair share of their queue
+--   batches   the batches with new members, by jid
 
--- Puts jobs into queues, all or none of them, except for jobs put under a condition. Returns a list
--- of the jobs that are not put under their jid, as prepare does, or nil.
+-- Puts all jobs into queues or none, except for jobs put under a condition. Returns prepare's list
+-- of jobs not put under their jid, or nil.
 local function put(puts)
   local items, groups = puts.items, puts.groups
   must_publish()
   -- One command checks for existing jobs, idle workers, tracked jobs and empty queues: most puts
-  -- find none of them. The list has room for one job at once, because growing a table is expensive.
+  -- find none. The list has room for one job at once, because growing a table is expensive.
   local keys = {idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
   local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
   for i = 1, #items do
@@ -58,8 +58,8 @@ local function put(puts)
   return found
 end
 
--- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the
--- finding of prepare: the jid and the state of the existing job.
+-- Puts a job from the arguments, with the worker in ARGV[at]. Returns its jid, or the jid and the
+-- state of the existing job found by prepare.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local puts = new_puts(ARGV[at], false)

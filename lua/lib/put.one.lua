@@ -1,6 +1,6 @@
--- The usual call of put: one new job, without options and a delay.
+-- Putting a job in the usual case: one new job, without options and a delay.
 
--- Puts the job, and returns its jid. Returns nil, and writes nothing, if anything is unusual.
+-- Puts the job, and returns its jid. If anything is unusual, returns nil and writes nothing.
 local function put_one()
   local _, _, _, queue, jid, klass, data, delay, checked, is_checked, another = unpack(ARGV)
   if checked ~= 'new' and checked ~= 'checked' or is_checked ~= '1' or another or delay ~= '0'

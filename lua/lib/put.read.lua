@@ -1,7 +1,7 @@
 -- Reading the arguments of a put.
 
--- The puts of a call. The options of the next job are the pairs from ARGV[from] to ARGV[to]. A
--- caller that has checked the data sets checked, because parsing it is the most expensive part of
+-- Returns the puts of a call. The options of the next job are the pairs from ARGV[from] to
+-- ARGV[to]. checked means the caller has checked the data: parsing is the most expensive part of
 -- putting a large job.
 local function new_puts(worker, checked)
   return {
@@ -10,7 +10,7 @@ local function new_puts(worker, checked)
   }
 end
 
--- Fields of a job that few puts set, with their values.
+-- Returns fields that few puts set, with their values.
 local function more_fields(backoff, text) -- cold
   local more = {}
   if backoff then
@@ -23,7 +23,7 @@ local function more_fields(backoff, text) -- cold
   return more
 end
 
--- Checks the rare arguments of a put, and returns the fields among them.
+-- Checks the rare arguments of a put, and returns fields to set.
 local function read_rare(puts, given, checked, delay) -- cold
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
@@ -82,8 +82,8 @@ local function add_given(puts, item, given) -- cold
   end
 end
 
--- Notes an item with a delay, as text, and its options, for later items with the same. A unique key
--- and a time are read for each job.
+-- Notes an item for later items with the same delay, as text, and options. Unique keys and times
+-- are read for each job.
 local function note_options(puts, item, delay) -- cold
   local first, last = puts.from, puts.to
   if item.given.claim or item.given.at then
@@ -95,7 +95,7 @@ local function note_options(puts, item, delay) -- cold
   end
 end
 
--- A noted item with the same delay and options, or nil.
+-- Returns a noted item with the same delay and options, or nil.
 local function item_like(puts, delay) -- cold
   local first, last = puts.from, puts.to
   if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
@@ -112,8 +112,8 @@ local function item_like(puts, delay) -- cold
   return puts.like
 end
 
--- A job to put. Most jobs have no options, and many have the same options as an earlier one, which
--- are not read again.
+-- Returns a job to put. Most jobs have no options, and many have the same options as an earlier
+-- job, which are not read again.
 local function read_put(puts, queue, jid, klass, data, delay)
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -134,8 +134,8 @@ local function read_put(puts, queue, jid, klass, data, delay)
     seconds = number('Put', 'delay', delay)
   end
   required('Put', 'jid', jid ~= '' and jid)
-  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
-  -- room without existing.
+  -- All fields are named at once, because growing a table is expensive, but not as nil, which takes
+  -- up room without existing.
   if given == none then
     return {
       queue = queue, jid = jid, klass = klass, data = data, delay = seconds,

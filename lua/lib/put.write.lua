@@ -1,8 +1,8 @@
--- Writing the jobs of a put: they are added to their sets, their hashes are written, and workers
--- that wait for them are woken. If new jobs without dependencies go into one set, adding them to it
--- is the first write, so nothing has to be read before.
+-- Writing the jobs of a put to their sets and hashes, and waking workers for them. For new jobs
+-- without dependencies in a single set, adding them is the first write, and nothing has to be read
+-- before.
 
--- The part of the queue that a job is added to.
+-- Returns the part of the queue for a job.
 local function part_of(item)
   if item.waits then
     return 'depends'
@@ -10,17 +10,16 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- The score of a job that is put now without a priority, digit by digit, because formatting a
--- fraction is expensive; nil unless stamp has ten digits and six decimals.
+-- Returns the score of a job put now without a priority, digit by digit, because formatting a
+-- fraction is expensive. Returns nil unless stamp has ten digits and six decimals.
 local function score_text()
   if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
     return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
   end
 end
 
--- The score of the nth job that a call puts into work, from 0, as a fraction. The times of the
--- call's jobs differ by a microsecond, or as much as a score of their size can express, so that
--- they are popped in order.
+-- Returns the score of the nth job that a call puts into work, from 0, as a fraction. To be popped
+-- in order, the jobs of a call have times one microsecond apart, or more if their scores need more.
 local function fractional_score(n, priority) -- cold
   local size, apart = finite(priority, 0), 0.000001
   if size ~= 0 then
@@ -30,7 +29,7 @@ local function fractional_score(n, priority) -- cold
   return work_score(now + n * apart, priority)
 end
 
--- The score of an item whose time is over, if it has its own place; otherwise nil.
+-- Returns the score of an item with a past due time if it has its own place, otherwise nil.
 local function past_score(item) -- cold
   local stored = item.options or item.given.o
   if not stored or own_place(stored) ~= 'place' then
@@ -42,8 +41,8 @@ local function past_score(item) -- cold
   return work_score(item.at, item.priority)
 end
 
--- Adds the jobs of a queue to its parts; if all can be popped at once, this is the first write.
--- Sets their states.
+-- Adds the jobs of a queue to its parts, and sets their states. If all can be popped at once, this
+-- is the first write.
 local function place_all(puts, queue, group)
   local first = score_text()
   local digits = first and #group > 1 and string.sub(first, 4) + 0
@@ -68,7 +67,7 @@ local function place_all(puts, queue, group)
         score = n == 0 and first or string.format('-0.%016d', digits + n)
       end
       if n == 0 then
-        work = {score, item.jid} -- has its size at once
+        work = {score, item.jid} -- allocated to size at once
       else
         work[2 * n + 1], work[2 * n + 2] = score, item.jid
       end
@@ -99,7 +98,7 @@ local function write_job(queue, item, text)
   end
 end
 
--- The entry in the history of a job that is put, and its event before and after the jid.
+-- Returns the history entry of a put job, and its event before and after the jid.
 local function put_texts(queue, idle)
   local quoted = cjson.encode(queue)
   local details = '{"q":' .. quoted .. '}'
@@ -114,7 +113,7 @@ local function publish_put(jid, first, last)
   publish('log', first .. cjson.encode(jid) .. last)
 end
 
--- The shortest delay of a queue's jobs.
+-- Returns the shortest delay of a queue's jobs.
 local function soonest_of(group) -- cold
   local delay = math.huge
   for i = 1, #group do
@@ -123,8 +122,8 @@ local function soonest_of(group) -- cold
   return delay
 end
 
--- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and checks for
--- tracked jobs if tracked is set. known_empty means that reserves skip some queues.
+-- Writes the jobs of a queue and publishes the puts. Wakes a worker if idle is set, and checks for
+-- tracked jobs if tracked is set. known_empty means reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
   local queue = group[1].queue
   local text, first, last = put_texts(queue, idle)
@@ -172,10 +171,10 @@ local function watch_all(puts) -- cold
   end
 end
 
--- Records when items expire, and expires up to two other jobs for each put of a lifetime.
+-- Records when items expire, and expires up to two other jobs for each put with a lifetime.
 local function enter_lives(items) -- cold
   local entries, ended = {}, 0
-  local before, ends -- of the item before: many are put with the same options
+  local before, ends -- of the previous item: many puts have the same options
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given and item.given.o

@@ -1,10 +1,10 @@
--- Iteration over all known queues, some in each call.
+-- Iterating over all known queues, some in each call.
 --
--- A cursor is a letter, k for the queues that are known to all clients and x for the others,
--- followed by a cursor of that list.
+-- A cursor is a letter, k for the queues known to all clients and x for the others, followed by a
+-- cursor of that list.
 
--- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor
--- of the last one, or '' if there are no more.
+-- Calls visit with at most count queues after a cursor, until visit returns true. Returns the
+-- cursor of the last queue, or '' if there are no more.
 local function each_queue(area, cursor, count, visit) -- cold
   local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
   for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do

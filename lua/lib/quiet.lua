@@ -1,8 +1,8 @@
--- Quiet queues: nothing in them falls due before the worker asks again. A single queue is quiet if
--- it has nothing but work, and this call adds nothing to it that falls due by then. The call then
--- skips the searches for due and coming jobs, and other workers can find only work in the queue.
+-- Quiet queues. A single queue is quiet if nothing in it falls due before the worker's next poll:
+-- it has nothing but work, and this call adds nothing due by then. The call then skips searches for
+-- due and coming jobs, and other workers can find only work in the queue.
 
--- Checks for rare states: paused queues, idle workers, and in a single queue, anything besides
+-- Checks for rare states: paused queues, idle workers and, in a single queue, anything besides
 -- work. Usually, one command finds none, or a second one finds only idle workers or locks.
 local function look_around(ask)
   local idle, paused, unrelayed = idle_key(), prefix .. 'paused_queues', unrelayed_key()
@@ -33,8 +33,8 @@ local function look_around(ask)
   ask.paused = call('smismember', paused, unpack(ask.queues))
 end
 
--- Whether a queue that was quiet still is: the call has parked no job, dropped none that others may
--- have waited for, and locked none until the worker asks again, nor does a rate hold any back.
+-- Reports whether a quiet queue still is: the call parked no job, dropped none that others may have
+-- waited for, took no lock that expires before the next poll, and no rate applies.
 local function stays_quiet(ask)
   local its, asks_again = ask.settings[1], now + ask.poll
   return not its or parked_here == 0 and dropped == 0 and not its.max_rate

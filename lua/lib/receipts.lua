@@ -1,13 +1,12 @@
--- Receipts: jobs that were put once, such as those of an outbox. x:outbox:put has their jids, by
--- the times at which the receipts end. A job with a receipt is not put again, even if its record is
--- gone.
+-- Receipts of jobs to put only once, such as an outbox's. x:outbox:put has the jids by the times at
+-- which the receipts end. A job with a receipt is not put again, even after its record is gone.
 
--- How long a receipt is kept: until its sender has settled the job, and then for as long as a copy
--- of the call may be on its way.
+-- The seconds for which a receipt is kept until the sender has settled the job, and after that,
+-- while a copy of the call may be on its way.
 local RECEIPT, SETTLED = 604800, 60
 
--- Puts jobs that have no receipts, with receipts. Returns what put returns, with "put" as the state
--- of the jobs that have them.
+-- Puts the jobs without receipts, and gives them receipts. Returns what put returns, with the state
+-- "put" for jobs that had receipts.
 local function put_once(puts) -- cold
   local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
   local jids = jids_of(items)

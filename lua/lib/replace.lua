@@ -1,15 +1,15 @@
--- Puts with the pair replace, which replace the holder of their unique key. The new job takes the
--- place of the holder: it gets its jid, its history, and its place among dependencies. A running
--- holder continues; then the new job waits for its end and holds the key.
+-- Puts with the pair replace, which replace the holder of their unique key. The new job takes over
+-- the holder's jid, history, and place among dependencies. A running holder continues; the new job
+-- then waits for the holder's end, and holds the key.
 --
--- The option u of a job that follows a running one has its jid as "a".
+-- If a job follows a running job, option u has the running job's jid as "a".
 --
--- The option u of a job that has replaced another has two more values: "j" is the jid of its last
--- put, or of the first such put of the same call, to recognize the put if it is sent again; "s" is
--- "FIRST LAST", the times of the first and the last put of the waiting job. If the job has another
--- time since, it was popped or put in another way, and has been waiting since then.
+-- If a job has replaced another, option u has two more values. "j" is the jid of the last put, or
+-- of the first such put in the same call, to recognize the put when sent again. "s" is "FIRST
+-- LAST", the times of the first and the last put of the waiting job. A job with another time than
+-- LAST was popped or put in another way since, and has been waiting from then on.
 
--- Checks the arguments of a put about replacing.
+-- Checks the arguments for replacing in a put.
 local function read_replace(area, given) -- cold
   local how, claim = given.replace, given.claim
   if how ~= 'delay' and how ~= 'due' then
@@ -20,7 +20,7 @@ local function read_replace(area, given) -- cold
   given.within = given.within and number(area, 'within', given.within)
 end
 
--- The options of an item that replaces a job with the options old, which was first put at a time.
+-- Sets the options of an item that replaces a job with the options old, first put at a time.
 local function set_options(item, old, first, jid) -- cold
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
@@ -35,7 +35,7 @@ local function set_options(item, old, first, jid) -- cold
   item.options = join_options(letters, values)
 end
 
--- Sets when an item is due. If that is past, it is placed as if it had been put then.
+-- Sets when an item is due. An item due in the past is placed as if put then.
 local function set_due(item, due) -- cold
   local within = item.given.within
   if within and due > item.first + within then
@@ -45,14 +45,14 @@ local function set_due(item, due) -- cold
   item.score = due < now and not item.given.share and work_score(due, item.priority) or nil
 end
 
--- The score of a waiting job in work, or its score there before a limit parked it.
+-- Returns the score of a waiting job in work, or its score there before a limit parked it.
 local function score_in_work(jid, queue, job) -- cold
   local limit = parked_by(job.state, job.time, job['x:parked'])
   return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
--- The time when a waiting job is, or was, due: for a job in work, by its score, unless it takes
--- turns (lib/fair.lua). Then an item that also takes turns, in the same place, gets that score.
+-- Returns when a waiting job is or was due: in work, by its score. But a job taking turns
+-- (lib/fair.lua) hands its score, returned second, to an item taking turns in the same place.
 local function due_of(item, jid, job) -- cold
   local queue = job.queue
   local score = score_in_work(jid, queue, job)
@@ -69,7 +69,7 @@ local function due_of(item, jid, job) -- cold
   return due or not job['x:undelayed'] and finite(job.scheduled) or now
 end
 
--- Makes an item replace a job that holds its key with the claim held, and is not running.
+-- Makes an item replace a job that is not running, and holds the item's key with the claim held.
 local function replace_job(item, jid, held) -- cold
   local put_as, key = item.jid, job_key(jid)
   local job = named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace',
@@ -98,7 +98,7 @@ local function replace_job(item, jid, held) -- cold
   item.score = turn or item.score
 end
 
--- Makes an item replace an earlier one of the same call, which is then not put.
+-- Makes an item replace an earlier item of the same call, which is then not put.
 local function take_over(item, earlier) -- cold
   item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
@@ -119,7 +119,7 @@ local function take_over(item, earlier) -- cold
   earlier.left = 'replaced'
 end
 
--- The jid of a put's job, if the put was sent before.
+-- Returns the jid of a put's job if the put was sent before.
 local function known_as(item, earlier, holder, held) -- cold
   if earlier and earlier.left then
     return earlier.holder or earlier.jid
@@ -127,7 +127,7 @@ local function known_as(item, earlier, holder, held) -- cold
   return not earlier and held and held.j == item.jid and holder
 end
 
--- Makes an item follow a job that holds its key and is running.
+-- Makes an item follow a running job that holds the item's key.
 local function follow(item, jid) -- cold
   local letters, values = split_options(item.given.o)
   values[POLICY], values[UNIQUE].a = {['do'] = 'run', of = {jid}}, jid

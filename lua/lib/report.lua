@@ -1,11 +1,11 @@
--- The reply of a command that changes many jobs, and leaves out jobs that can't be changed.
+-- The reply of a command that changes many jobs, leaving out any that can't be changed.
 
--- The maximum number of jobs that one call names.
+-- The maximum number of jobs named in a call.
 local MAX_NAMED = 500
 
 local left_alone = {}
 
--- The jids from ARGV[first] on, each once, of which there is one at least.
+-- Returns the jids from ARGV[first] on, each once. There must be at least one.
 local function read_jids(area, first) -- cold
   required(area, 'jid', ARGV[first])
   if #ARGV - first >= MAX_NAMED then
@@ -20,12 +20,12 @@ local function read_jids(area, first) -- cold
   return jids
 end
 
--- Notes why a job is left as it is: a code, and a text.
+-- Notes why a job is left unchanged: a code, and a text.
 local function leave_out(jid, code, why)
   left_alone[#left_alone + 1] = {jid, code, why}
 end
 
--- JSON {count, left: [[jid, code, why], ...]}, and more members.
+-- Returns JSON {count, left: [[jid, code, why], ...]}, and more members.
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_alone) .. (more or '') .. '}'
 end

@@ -1,6 +1,6 @@
--- The usual call of reserve: a woken worker asks one queue, which is quiet and has at most one job.
+-- Reserving in the usual case: a woken worker asks a single quiet queue with at most one job.
 
--- Returns the reply to the call. Returns nil, and writes nothing, if anything is unusual.
+-- Returns the reply to the call. If anything is unusual, returns nil and writes nothing.
 local function reserve_one()
   local _, _, worker, count, poll, n, brief, is_brief, more, ahead, queue, another = unpack(ARGV)
   local slots, wait = tonumber(count), tonumber(poll)
@@ -37,7 +37,7 @@ local function reserve_one()
     try('srem', idle_key(), worker)
     return {0, '0', '', 2, fields, values}
   end
-  -- It asks again when the lock would end.
+  -- The worker must ask again at lock expiry.
   if jid and wait > lasts then
     wait, poll = lasts, lasting(lasts)
   end

@@ -1,11 +1,11 @@
--- Taking jobs from one of a worker's queues, and the fields of each job that the worker gets.
+-- Taking jobs from a queue of a worker, and the fields of each job in the reply.
 
 -- The names of the values of a job.
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
   'failure spawned_from_jid x:o'
 
--- The names in a reply. They begin with a space if the worker could have more jobs, with more room
--- or when a job ends.
+-- Returns the names for a reply. A space at the beginning means the worker could have more jobs,
+-- with more room or when a job ends.
 local function reply_names(has_more)
   return has_more and ' ' .. NAMES or NAMES
 end
@@ -13,13 +13,13 @@ end
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
 
--- The number of jobs to take in addition to the n that were taken, and of those to start at once.
+-- Returns how many more jobs to take after n jobs, and how many of these to start at once.
 local function still_wanted(ask, n)
   return math.max(0, ask.limit - n), math.max(0, ask.count - n)
 end
 
--- Opens a queue of which so many jobs are wanted, the first direct ones to start at once. Returns
--- the lost jobs to take, and the number of other jobs that may be taken.
+-- Opens a queue to take wanted jobs, the first direct ones to start at once. Returns the lost jobs
+-- to take, and the number of other jobs that may be taken.
 local function open_one(ask, i, wanted, direct)
   local queue = ask.queues[i]
   if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
@@ -28,7 +28,7 @@ local function open_one(ask, i, wanted, direct)
   local its = read_settings(queue)
   ask.settings[i] = its
   if its.max_concurrency > 0 or its.max_rate then
-    ask.limit, wanted = ask.count, direct -- a job that waits for its worker would count as running
+    ask.limit, wanted = ask.count, direct -- a prefetched job would count as running
   end
   local most = allowed(queue, its, wanted)
   if most < wanted and not ask.kept then
@@ -51,16 +51,16 @@ local function open_one(ask, i, wanted, direct)
   if its.left then
     ask.left = true
     if #expired > 0 then
-      wanted = #expired -- the remaining lost jobs come before others
+      wanted = #expired -- the remaining lost jobs precede others
     end
   end
   if ask.known and (expired ~= none or dropped > 0) then
-    ask.known.empty, ask.known.step = {}, 1 -- handling lost jobs may have filled others
+    ask.known.empty, ask.known.step = {}, 1 -- handling lost jobs may have filled queues
   end
   return expired, wanted - #expired
 end
 
--- The same, but skips a queue that can't be read if there are others.
+-- The same, but skips an unreadable queue among several.
 local function open_safely(ask, i, wanted, direct)
   if not ask.known then
     return open_one(ask, i, wanted, direct)
@@ -72,13 +72,13 @@ local function open_safely(ask, i, wanted, direct)
   return none, 0
 end
 
--- The bytes from which on data is sent beside the text: to make a text in Lua costs some
--- instructions a byte.
+-- The size from which on data is sent beside the text: Lua takes some instructions per byte of
+-- text.
 local LONG_DATA = 512
 
--- Reduces a job, whose lock lasts for so many seconds, to the fields that the worker gets, without
--- relations and history, which are expensive and seldom needed. Few jobs have the last three
--- values. A job is sent as one text, which is a third of the work of an array.
+-- Reduces a job, locked for lasts seconds, to the fields sent to the worker, without relations and
+-- history, which are expensive and seldom needed. Few jobs have the last three values. A job is
+-- sent as one text, for a third of the cost of an array.
 local function reserved_values(jid, job, _, _, ends, lasts)
   local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
   local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
@@ -106,13 +106,13 @@ local function reserved_values(jid, job, _, _, ends, lasts)
   }
 end
 
--- A number of seconds as text, which is usually the default.
+-- Returns a number of seconds, usually the default, as text.
 local function lasting(seconds)
   return seconds == DEFAULT_HEARTBEAT and '60' or exact(seconds)
 end
 
--- Locks jobs of one queue: the lost ones, if given, or else up to more of its work. Jobs with
--- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+-- Locks lost jobs of one queue if given, otherwise up to more jobs of its work. Jobs with limits
+-- are not prefetched, beyond the first direct ones. Reports whether there may be more.
 local function lock_from(ask, i, lost, more, direct, out)
   local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
   if not lost then
@@ -135,8 +135,8 @@ local function lock_from(ask, i, lost, more, direct, out)
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
 end
 
--- Locks the lost jobs of a queue. Returns the number that were parked or dropped: as many others
--- may be taken.
+-- Locks the lost jobs of a queue. Returns how many of them were parked or dropped, and can be
+-- replaced by other jobs.
 local function take_lost(ask, i, lost, out) -- cold
   local given, before = #lost, #out
   lock_from(ask, i, lost, 0, nil, out)
@@ -159,7 +159,7 @@ local function take_from(ask, i, wanted, direct, out)
   end
 end
 
--- Whether more jobs have fallen due in a queue than were handled, and it may give more.
+-- Reports whether a queue that may give more has due jobs not handled yet.
 local function has_more_due(ask) -- cold
   for i = 1, #ask.queues do
     local queue, its = ask.queues[i], ask.settings[i]

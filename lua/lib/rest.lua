@@ -1,16 +1,16 @@
 -- Deferred dependents: too many to release or notify in one call. The dependents of a complete job
--- are released: all at once for clients of other languages, a few hundred in a call for Go. The
--- dependents of a failed job are notified of it, a few hundred in a call.
+-- are released: all at once for classic clients, a few hundred per call for Go. The dependents of a
+-- failed job are notified of the failure, a few hundred per call.
 --
 -- x:rest holds the jobs with remaining dependents. x:rest:<jid> is the set of jobs to release, or
 -- the cursor at which notifying continues. Usually the reply notifies Go, which then sweeps until
--- nothing remains. If it stops before that, every later call that completes a job, and every
--- registration of a worker, continues. For all other scripts, the dependents still wait.
+-- nothing remains. If Go stops earlier, every later call that completes a job, and every
+-- registration of a worker, continues. To all other scripts, the dependents are still waiting.
 
 -- The maximum number of dependents that a call from Go releases.
 local RELEASED = 250
 
--- Releases jobs that waited only for this one, whose set of dependents is dependents. Jobs that
+-- Releases dependents that waited only for this job; dependents is the key of their set. Jobs that
 -- can't be moved keep waiting.
 local function release_some(jid, others, dependents) -- cold
   local stuck = {}
@@ -28,7 +28,7 @@ local function release_some(jid, others, dependents) -- cold
   each_slice(call, 'sadd', dependents, stuck)
 end
 
--- The jobs that do not wait again for a job that was put once more.
+-- Returns the jobs that do not wait again for a job put once more.
 local function of_this_life(others, dependents) -- cold
   if try('exists', dependents) == 0 then
     return others
@@ -42,7 +42,7 @@ local function of_this_life(others, dependents) -- cold
   return found
 end
 
--- Releases more of the jobs that wait for a complete one. Returns their number.
+-- Releases more dependents of a complete job. Returns the number released.
 local function release_more(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
   local others = try('spop', rest_key(jid), budget.releases)
@@ -54,13 +54,13 @@ local function release_more(jid) -- cold
   return #others
 end
 
--- Removes the note that dependents must still be notified that this job has failed.
+-- Removes the note of dependents still to notify of this job's failure.
 local function forget_untold(jid) -- cold
   call('del', rest_key(jid))
   call('zrem', prefix .. 'x:rest', jid)
 end
 
--- Notifies more of the dependents of a failed job, if it is still failed. Returns their number.
+-- Notifies more dependents of a job that is still failed. Returns the number notified.
 local function tell_more(jid, cursor) -- cold
   local before = budget.tells
   forget_untold(jid)
@@ -70,7 +70,7 @@ local function tell_more(jid, cursor) -- cold
   return before - budget.tells
 end
 
--- Continues the deferred work of earlier calls. Returns the number of jobs, and whether some
+-- Continues the deferred work of earlier calls. Returns the number of jobs handled, and whether any
 -- remain.
 local function settle_rest() -- cold
   local rest, settled = prefix .. 'x:rest', 0
@@ -87,10 +87,10 @@ local function settle_rest() -- cold
   return settled, try('exists', rest) == 1
 end
 
--- Defers the dependents of a complete job. Returns whether that was possible.
+-- Defers the dependents of a complete job. Reports whether this was possible.
 local function leave_rest(jid, dependents) -- cold
   local key = rest_key(jid)
-  if type(try('get', key)) == 'string' then -- it had failed before
+  if type(try('get', key)) == 'string' then -- the job had failed before
     forget_untold(jid)
   end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
@@ -102,7 +102,7 @@ local function leave_rest(jid, dependents) -- cold
   return true
 end
 
--- Releases the jobs that waited only for this one, or leaves all of them to settle_rest if they are
+-- Releases the dependents that waited only for this job, or leaves all to settle_rest if there are
 -- more than the call may release.
 local function release_dependents(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'

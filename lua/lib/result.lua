@@ -1,13 +1,13 @@
--- The results of jobs: x:result is STATE|TIME|JSON, and belongs to the end of a job that left the
--- hash with this state and time. A job that has ended in another way since has no result.
+-- The results of jobs. x:result is STATE|TIME|JSON, and belongs to the end of a job with this state
+-- and time in its hash. A job that has since ended in another way has no result.
 
--- The result of a job that is in this state since this time.
+-- Returns the result of a job in this state since this time.
 local function result_field(state, time, result) -- cold
   return state .. '|' .. (time or '') .. '|' .. result
 end
 
--- The state of a job and, if it has ended, its failure and its result, as JSON, and whether it has
--- ended. False if there is no such job.
+-- Returns a job's state and, after its end, its failure and result, as JSON, and whether it has
+-- ended. Returns false if the job does not exist.
 local function read_end(run, jid) -- cold
   local state, time, failure, stored = unpack(
     run('hmget', job_key(jid), 'state', 'time', 'failure', 'x:result'))
@@ -26,7 +26,7 @@ local function read_end(run, jid) -- cold
   return cjson.encode(found), ended
 end
 
--- Makes the result of an earlier queue the result of the job's end, unless it has another.
+-- Makes the result from an earlier queue the result of the job's end, unless it has another.
 local function keep_result(key, state) -- cold
   local time, before, stored = unpack(call('hmget', key, 'time', 'x:result', 'x:o'))
   local belongs, result = result_field(state, time, ''), nil

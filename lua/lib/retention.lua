@@ -3,31 +3,31 @@
 -- unfailed or canceled. A job with the option K is kept for its own time instead
 -- (lib/lifetimes.lua), and a job with dependents is always kept.
 --
--- The sorted set failed-jobs-list, which clients in PHP know, has the jids of failed jobs by the
--- times of their failures. Jobs that are missing there, because another script failed them or the
--- settings were not set, are found at the end of their group.
+-- The sorted set failed-jobs-list, known to PHP clients, has the jids of failed jobs by the times
+-- of their failures. Jobs missing there, because another script failed them or the settings were
+-- unset, are found at the end of their group.
 
--- The maximum number of old jobs of the list that a call checks. A failure deletes at most as many
--- in all.
+-- The maximum number of old jobs of the list that a call checks. A failure deletes at most this
+-- many jobs in all.
 local MAX_FILED = 100
 
--- The number of jobs at the end of its group that a failure checks.
+-- The number of jobs that a failure checks at the end of its group.
 local MAX_LAST = 10
 
--- The settings for the retention of failed jobs, or nil if there are none.
+-- Returns the settings for the retention of failed jobs, or nil if unset.
 local function retention(seconds, count)
   return (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
 end
 
--- The settings for failing a job: the length of its history, and the retention of failed jobs.
+-- Reads the settings for failing a job: its history's cap, and the retention of failed jobs.
 local function read_failing()
   local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history',
     'jobs-failed-history', 'jobs-failed-history-count'))
   return history_cap(cap), retention(seconds, count)
 end
 
--- Deletes a failed job silently, unless others depend on it or, if not forced, it has its own time.
--- Returns "deleted", "kept", or "moved" if the job is no longer failed.
+-- Deletes a failed job silently, unless it has dependents or, if not forced, its own time. Returns
+-- "deleted", "kept", or "moved" if the job is no longer failed.
 local function delete_failed(jid, forced) -- cold
   local key = job_key(jid)
   local state, queue, failure, tags, stored = unpack(
@@ -48,14 +48,14 @@ local function delete_failed(jid, forced) -- cold
   return 'deleted'
 end
 
--- Deletes jobs of the list that failed more than some seconds ago. Returns their number.
+-- Deletes jobs in the list that failed more than some seconds ago. Returns the number deleted.
 local function clear_list(seconds) -- cold
   local filed, deleted = prefix .. 'failed-jobs-list', 0
   local old = try('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, MAX_FILED)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i]) -- kept for another period
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -64,15 +64,15 @@ local function clear_list(seconds) -- cold
   return deleted
 end
 
--- Deletes jobs at the end of a group that are too old or too many, checking at most limit of them.
--- Returns the number of deleted jobs.
+-- Deletes jobs at the end of a group that are too old or too many, checking at most limit jobs.
+-- Returns the number deleted.
 local function clear_group(group, keep, limit) -- cold
   local key, deleted = prefix .. 'f:' .. group, 0
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
     local failure = list_of(try('hget', job_key(last[i]), 'failure'))
-    -- Failures have whole seconds.
+    -- Failure times are whole seconds.
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -89,7 +89,7 @@ local function clear_group(group, keep, limit) -- cold
   return deleted
 end
 
--- Files a job with these options that has failed, and deletes jobs that failed long ago.
+-- Files a failed job with these options, and deletes jobs that failed long ago.
 local function file_failure(jid, group, keep, stored) -- cold
   local left = MAX_FILED
   if keep.seconds >= 0 then

@@ -1,10 +1,10 @@
--- Reading sets and hashes with many members in parts. A member that exists all the time is in at
--- least one of the parts, in no order. A small set is one part.
+-- Reading large sets and hashes in parts. A member present all the time is in at least one part, in
+-- no order. A small set is one part.
 
--- The approximate number of members of a part.
+-- The approximate number of members in a part.
 local SCANNED = 500
 
--- The cursor of a part, which is '' for the first one.
+-- Returns the cursor to scan from; '' means the first part.
 local function scan_cursor(area, cursor) -- cold
   if cursor == '' then
     return '0'
@@ -14,7 +14,7 @@ local function scan_cursor(area, cursor) -- cold
   return cursor
 end
 
--- The cursor of the next part, which is '' at the end, from the reply of a scan.
+-- Returns the cursor of the next part from the reply of a scan, or '' at the end.
 local function next_part(reply) -- cold
   return reply[1] == '0' and '' or reply[1]
 end

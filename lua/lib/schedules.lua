@@ -1,9 +1,9 @@
--- Registered schedules: the hash x:schedules has, by id, when each schedule was last due. Followed
--- ones are also in the sorted set x:schedule-ids, with their definition in the hash
--- x:schedule:<id>, and their followers in x:follow:<id>: by worker, "since seen digest".
+-- Registered schedules. The hash x:schedules has the last due time of each schedule by id. For
+-- followed schedules, the sorted set x:schedule-ids also has the id, the hash x:schedule:<id> the
+-- definition, and x:follow:<id> the followers: by worker, "since seen digest".
 
--- The seconds for which a worker counts as a follower of a schedule after it has checked it: three
--- times the interval between two checks.
+-- The seconds for which a worker counts as a schedule's follower after a check: three times the
+-- interval between two checks.
 local FOLLOWED = 180
 
 local function schedule_key(id)
@@ -14,8 +14,8 @@ local function follow_key(id)
   return prefix .. 'x:follow:' .. id
 end
 
--- The time since which a worker follows a schedule, the time of its last check, and the digest of
--- its definition.
+-- Returns the time since which a worker follows a schedule, the time of the last check, and the
+-- digest of the definition.
 local function read_follower(text)
   if type(text) ~= 'string' then
     return nil
@@ -24,7 +24,7 @@ local function read_follower(text)
   return finite(since) and since, finite(seen), digest
 end
 
--- Removes workers that were not seen for long.
+-- Removes workers not seen for long.
 local function drop_gone(id)
   local followers, gone = try('hgetall', follow_key(id)), {}
   for i = 1, #followers, 2 do
@@ -36,7 +36,7 @@ local function drop_gone(id)
   each_slice(try, 'hdel', follow_key(id), gone)
 end
 
--- Whether a worker follows a schedule, or its definition with the given digest.
+-- Reports whether a worker follows a schedule, or its definition with the given digest.
 local function is_followed(id, digest)
   local followers = try('hgetall', follow_key(id))
   for i = 2, #followers, 2 do

@@ -1,14 +1,14 @@
--- Searching a list for jobs of a klass, with a tag, with a text in their jid or in their data, or
--- for the callbacks of batches.
+-- Searching a list for jobs of a klass, with a tag, with a text in the jid or the data, or for the
+-- callbacks of batches.
 
--- Data larger than this is not shown, and searched only on request.
+-- Larger data is not shown, and searched only on request.
 local LARGEST_DATA = 262144
 
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
--- The character with a number of up to 65535, in hexadecimal digits, in UTF-8.
+-- Returns the character with a hexadecimal number of up to 65535, in UTF-8.
 local function character(hex)
   local code = tonumber(hex, 16)
   if code < 128 then
@@ -21,8 +21,8 @@ local function character(hex)
   return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
 end
 
--- The filters in ARGV from an index on: klass, tag, text in the jid, text in the data, whether it
--- is a batch, whether large data is searched, and the same again. Empty ones match everything.
+-- Reads the filters in ARGV from an index on: klass, tag, text in the jid, text in the data, a
+-- batch or not, whether to search large data, and the same again. Empty filters match everything.
 local function read_filters(area, first, last)
   local filters = {}
   if (last - first + 1) % 6 ~= 0 or last > #ARGV then
@@ -39,12 +39,12 @@ local function read_filters(area, first, last)
   return filters
 end
 
--- The maximum number of bytes of data that a call reads, the number that it has read, and how many
--- jobs it has passed over because of their large data.
+-- The maximum number of bytes of data that a call reads, the number read so far, and the number of
+-- jobs passed over because of large data.
 local MAX_SEARCHED = 2097152
 local searched, too_large = 0, 0
 
--- The data of the job with this key, unless it is large and only small data is wanted.
+-- Returns the data of the job with this key, except large data if only small data is wanted.
 local function data_of(key, wants_large) -- cold
   local size = try('hstrlen', key, 'data')
   if type(size) ~= 'number' or size > LARGEST_DATA and not wants_large then
@@ -55,7 +55,7 @@ local function data_of(key, wants_large) -- cold
   return try('hget', key, 'data')
 end
 
--- Whether data has a text, as it is stored or as people read it.
+-- Reports whether data contains a text, as stored or as people read it.
 local function has_text(data, text)
   if type(data) ~= 'string' then
     return false
@@ -69,7 +69,7 @@ local function has_text(data, text)
   return string.find(read, text, 1, true) ~= nil
 end
 
--- Whether a job matches a filter.
+-- Reports whether a job matches a filter.
 local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
     return false
@@ -87,8 +87,7 @@ local function matches(filter, key, jid)
   return not filter.data or has_text(data_of(key, filter.large), filter.data)
 end
 
--- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's
--- list.
+-- Reports whether a job in a list matches all filters. In a worker's list, lost jobs never match.
 local function is_selected(list, filters, jid)
   local key = list.kind == 'recurring' and recur_key(jid) or job_key(jid)
   for i = 1, #filters do
@@ -100,8 +99,8 @@ local function is_selected(list, filters, jid)
 end
 
 -- Examines count entries after a cursor, or fewer if their data is large. Returns the matching
--- jids, at most limit of them unless that is 0, the number of examined entries, and the next
--- cursor, which is empty at the end of the list.
+-- jids, at most limit unless that is 0, the number of entries examined, and the next cursor, which
+-- is empty at the end of the list.
 local function search(area, list, cursor, count, limit, filters)
   local offset = after_cursor(area, list, cursor)
   local jids, found = bare_list(list, offset, count), {}

@@ -1,6 +1,6 @@
 -- Lists without duplicates, as sets that keep their order.
 
--- The members of list, from first on, as the keys of a table.
+-- Returns the members of list, from first on, as the keys of a table.
 local function set_of(list, first)
   local set = {}
   for i = first, #list do
@@ -9,7 +9,7 @@ local function set_of(list, first)
   return set
 end
 
--- Appends to list the members of more, from first on, that it lacks.
+-- Appends the members of more, from first on, that list lacks.
 local function union(list, more, first)
   local has = set_of(list, 1)
   for i = first, #more do
@@ -21,7 +21,7 @@ local function union(list, more, first)
   return list
 end
 
--- The members of list that are not in other from first on.
+-- Returns the members of list missing in other from first on.
 local function difference(list, other, first)
   local gone, kept = set_of(other, first), {}
   for i = 1, #list do

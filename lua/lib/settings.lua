@@ -11,11 +11,11 @@ local DEFAULT_MAX_WORKER_AGE = 86400
 local DEFAULT_BACKOFF_INITIAL_DELAY = 0
 local DEFAULT_BACKOFF_FACTOR = 3
 
--- The retries of a job that is put without the option.
+-- The retries of a job put without the option.
 local DEFAULT_RETRIES = '5'
 
--- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. With 0 or less,
--- the lock expires at once.
+-- Returns the duration of a lock in seconds: the queue's own heartbeat, or the namespace's. With 0
+-- or less, the lock expires at once.
 local function lock_time(own, general)
   local seconds = own and tonumber(own)
   if not seconds or seconds - seconds ~= 0 then
@@ -27,7 +27,7 @@ local function lock_time(own, general)
   return seconds
 end
 
--- The same for workers that keep their locks, which ignore a heartbeat of 0 or less.
+-- The same for workers that keep their locks, and ignore a heartbeat of 0 or less.
 local function kept_lock_time(seconds)
   return seconds > 0 and seconds or DEFAULT_HEARTBEAT
 end

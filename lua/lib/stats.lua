@@ -1,7 +1,7 @@
--- Statistics by queue and day: the times that jobs waited and ran (mean, variance, histogram), and
+-- Statistics by queue and day: waiting times and run times of jobs (mean, variance, histogram), and
 -- the numbers of retried and failed jobs. Variance is kept by Welford's method in vk.
 
--- Midnight (UTC) of the day that a time is in.
+-- Returns midnight (UTC) of the day that contains a time.
 local function day_of(at)
   return at - at % 86400
 end
@@ -14,14 +14,14 @@ local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
 
--- Expires a day's statistics stats-history days after their day, relative to the caller's clock,
--- which need not be the server's.
+-- Expires a day's statistics stats-history days after that day, by the caller's clock, which may
+-- differ from the server's.
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', DEFAULT_STATS_HISTORY)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
--- The buckets of a histogram.
+-- Returns the buckets of a histogram, and whether its key exists.
 local function buckets_of(key) -- cold
   local buckets, fields = {}, try('hkeys', key)
   for i = 1, #fields do
@@ -32,8 +32,8 @@ local function buckets_of(key) -- cold
   return buckets, #fields > 0
 end
 
--- Removes the queue's histograms that are older than histogram-history, of days that still have
--- their summaries. If a day has no buckets, it was pruned, and all older days with it.
+-- Removes a queue's histograms older than histogram-history, for days that still have summaries. A
+-- day without buckets was pruned, as were all older days.
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', DEFAULT_HISTOGRAM_HISTORY)
   local to = math.min(days_kept('stats-history', DEFAULT_STATS_HISTORY), from + 90)
@@ -60,7 +60,7 @@ local function begin_day(kind, day, queue) -- cold
   prune_histograms(kind, day, queue)
 end
 
--- The histogram bucket of a duration: by seconds, minutes, hours, then days.
+-- Returns the histogram bucket of a duration: by seconds, minutes, hours, then days.
 local function bucket_of(seconds)
   if seconds < 60 then
     return 's' .. math.floor(seconds)
@@ -72,7 +72,7 @@ local function bucket_of(seconds)
   return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 
--- Counts the durations in each bucket: returns the fields of a summary followed by the buckets'
+-- Counts the durations in each bucket. Returns the fields of a summary followed by the buckets'
 -- names, with the counts by name. Most jobs take less than a second.
 local function count_buckets(durations)
   local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
@@ -105,7 +105,7 @@ local function write_summary(key, total, mean, vk, asked, values)
   try('hset', key, unpack(update))
 end
 
--- Whether all durations are in the first bucket.
+-- Reports whether all durations are in the first bucket.
 local function are_short(durations)
   for i = 1, #durations do
     if durations[i] < 0 or durations[i] >= 1 then
@@ -158,12 +158,12 @@ local function tally(day, queue, field, by)
   end
 end
 
--- The statistics of a queue and a day that other clients don't know.
+-- Returns the key for daily statistics of a queue that classic clients don't know.
 local function own_stats_key(day, queue)
   return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end
 
--- Counts one more job that has expired before it was done.
+-- Counts one more job that expired before it was done.
 local function tally_expired(queue) -- cold
   local day = day_of(now)
   local key = own_stats_key(day, queue)

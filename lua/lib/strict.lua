@@ -1,7 +1,7 @@
--- JSON that every parser accepts: cjson accepts more.
+-- JSON accepted by every parser: cjson accepts more.
 
--- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
--- strings, and numbers such as nan, 0x10 and 1.
+-- Reports whether a strict parser accepts text accepted by cjson, which allows control characters
+-- in strings, and numbers such as nan, 0x10 and 1.
 local function is_strict(text) -- cold
   if string.find(text, '%c') then
     return false
@@ -18,8 +18,8 @@ local function is_strict(text) -- cold
   return true
 end
 
--- The JSON of an argument as strict parsers accept it. Values that JSON can't express, such as
--- infinite numbers, are refused.
+-- Returns the JSON of an argument in a form accepted by strict parsers. Refuses values that JSON
+-- can't express, such as infinite numbers.
 local function strict_json(area, name, text) -- cold
   local value = json(area, name, text)
   if is_strict(text) then

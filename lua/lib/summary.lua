@@ -1,9 +1,9 @@
--- Summaries of jobs, each of which fits into a line of a list.
+-- Summaries of jobs, each short enough for a line in a list.
 
--- The maximum number of bytes of a failure's message that are shown.
+-- The maximum number of bytes to show of a failure's message.
 local SHOWN_MESSAGE = 256
 
--- The due time of a job that is not in a list of scheduled ones, or nil.
+-- Returns the due time of a job outside a list of scheduled jobs, or nil.
 local function due_elsewhere(jid, queue, state, scheduled, undelayed) -- cold
   if state == 'scheduled' and queue then
     local due = try('zscore', queue_key(queue, 'scheduled'), jid)
@@ -57,7 +57,7 @@ local function job_summary(list, jid, score)
   return shown
 end
 
--- At most bytes of a job's data. Data of a codec is returned whole, for the caller to decode.
+-- Returns at most bytes of a job's data, or all data of a codec, for the caller to decode.
 local function shown_data(key, bytes) -- cold
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
@@ -66,11 +66,11 @@ local function shown_data(key, bytes) -- cold
   return string.sub(data, 1, bytes)
 end
 
--- The lists in which the score of a job is shown: its due time, or the end of its lock.
+-- The lists that show a job's score: the due time, or the lock expiry.
 local SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}
 
--- The JSON of the jobs of a list, whose scores may be known, with at most bytes of their data. With
--- may_stop, it ends after the job with which enough data was read.
+-- Returns the JSON of jobs in a list, with known scores if given, and at most bytes of their data.
+-- With may_stop, stops when enough data was read.
 local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do

@@ -26,8 +26,8 @@ local function remove_tags(jid, tags, first)
   end
 end
 
--- Changes the tags of the recurring job ARGV[3] by those from ARGV[4] on, with union or difference.
--- Returns them as JSON.
+-- Changes the tags of the recurring job ARGV[3] by the tags from ARGV[4] on, with union or
+-- difference. Returns the new tags as JSON.
 local function change_recurring_tags(area, change) -- cold
   local key = recur_key(required('Recurring', 'jid', ARGV[3]))
   local tags = call('hget', key, 'tags')
@@ -39,8 +39,8 @@ local function change_recurring_tags(area, change) -- cold
   return text
 end
 
--- Adds names from list[first] on to the stored tags of a job, or removes them. Returns its tags as
--- JSON, which the caller stores.
+-- Adds names from list[first] on to the stored tags of a job, or removes them. Returns the new tags
+-- as JSON for the caller to store.
 local function change_tags(jid, stored, adds, list, first) -- cold
   local tags = names_of(stored)
   if adds then

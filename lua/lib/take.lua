@@ -1,8 +1,7 @@
--- Taking jobs out of queues: the number and the choice of the jobs. pop and reserve share these
--- functions.
+-- Taking jobs out of queues: how many, and which. pop and reserve share these functions.
 
--- The stored settings for taking jobs of a queue: its lock time, that of all queues,
--- max-concurrency, the length of a history, and max-rate.
+-- Reads the stored settings for taking jobs of a queue: its lock time, the lock time of all queues,
+-- max-concurrency, the maximum length of a history, and max-rate.
 local function taking_config(queue)
   return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -20,7 +19,7 @@ local function read_settings(queue)
   }
 end
 
--- The number of the wanted jobs that a queue with a max-rate may start now.
+-- Returns how many of the wanted jobs a queue with a max-rate may start now.
 local function allowed_by_rate(queue, settings, wanted) -- cold
   local limit = read_max_rate(queue, settings.max_rate, wanted)
   if not limit then
@@ -33,7 +32,7 @@ local function allowed_by_rate(queue, settings, wanted) -- cold
   return limit.started
 end
 
--- The number of the wanted jobs that the queue may still run.
+-- Returns how many of the wanted jobs the queue may still run.
 local function allowed(queue, settings, wanted)
   if settings.max_concurrency > 0 then
     local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
@@ -45,7 +44,7 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 
--- The number of the wanted lost jobs that may be taken, by the bytes of their data.
+-- Returns how many of the wanted lost jobs may be taken, by the size of their data.
 local function lost_with_room(queue, wanted) -- cold
   local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
   local bytes = budget.taken
@@ -59,14 +58,14 @@ local function lost_with_room(queue, wanted) -- cold
   return wanted
 end
 
--- Handles up to wanted due jobs of a queue. Returns the lost jobs to take. settings.left is set if
--- some remain because of their data, and settings.handled in any case: others may be due, too.
+-- Handles up to wanted due jobs of a queue. Returns the lost jobs to take. Sets settings.left if
+-- some jobs remain because of their data, and always settings.handled: other jobs may be due, too.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
   local room = wanted
   if lost then
-    write_slots() -- this call may have started some of them
+    write_slots() -- this call may have started some
     room = budget.bytes and lost_with_room(queue, wanted) or wanted
   end
   local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
@@ -84,8 +83,8 @@ end
 
 -- Prepares a queue for taking the wanted number of jobs: moves due jobs into work, and returns the
 -- lost jobs, which are taken first. Everything that can fail is read before the first write.
--- settings.tracked is set if there may be tracked, recurring or scheduled jobs: one command checks
--- for all of them, since many queues have none.
+-- settings.tracked means there may be tracked, recurring or scheduled jobs: one command checks for
+-- all of these, because many queues have none.
 local function open_queue(queue, settings, wanted)
   local lost, recur, scheduled = is_due(queue, 'locks'), false, false
   if settings.tracked then
@@ -97,7 +96,7 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- Moves more due jobs into work, to take the places of parked ones. Returns whether there are any.
+-- Moves more due jobs into work, in place of parked jobs. Reports whether work has any jobs.
 local function bring_more(queue, settings, limit) -- cold
   settings.places = false
   if not is_due(queue, 'scheduled') then
@@ -107,14 +106,14 @@ local function bring_more(queue, settings, limit) -- cold
   return call('exists', queue_key(queue, 'work')) == 1
 end
 
--- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print
--- their scores, and a job whose limits have no room needs its score.
+-- Returns the jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this prints no
+-- scores, and keeps the scores for parking jobs without room in their limits.
 local function best_of_work(run, queue, limit)
   return run('zrevrange', queue_key(queue, 'work'), '0',
     limit == 1 and '0' or string.format('%d', (limit < SLICE and limit or SLICE) - 1))
 end
 
--- The JSON of a job after it was taken, with the text more at its end.
+-- Returns the JSON of a job just taken, with the text more at its end.
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[FAILURE], job[SPAWNED_FROM_JID] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
   job[HISTORY], job[JID] = false, jid

@@ -1,13 +1,13 @@
--- Taking running jobs from their workers at once.
+-- Taking running jobs from their workers immediately.
 
--- The fields of a job that time_out needs.
+-- Reads the fields needed by time_out.
 local function read_running(run, jid)
   return named_fields(run, job_key(jid), {
     'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts',
   })
 end
 
--- Takes a running job with these fields from its worker. It is the next of its queue to be popped.
+-- Takes a running job with these fields from its worker. The job is then the next in its queue.
 local function time_out(jid, job)
   local queue, worker, stored = job.queue, job.worker, job['x:o']
   try('zrem', queue_key(queue, 'locks'), jid)

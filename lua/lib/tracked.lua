@@ -1,9 +1,8 @@
--- The tracked jobs. A job that is gone stays among them: the scripts of other clients list it as
--- expired until it is untracked. To limit their number, sweeps and the commands by which Go tracks
--- jobs drop some.
+-- Tracked jobs. Deleted jobs remain: classic scripts list them as expired until they are untracked.
+-- To limit the number, sweeps and Go's commands for tracking jobs drop some.
 
--- Checks limit tracked jobs, and drops the ones that are gone. The next call checks the following
--- ones: x:sweep has the number of jobs before them.
+-- Checks limit tracked jobs, and drops deleted jobs. The next call continues after these: x:sweep
+-- has the number of jobs before its first.
 local function untrack_gone(limit) -- cold
   local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
   local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}

@@ -1,11 +1,11 @@
--- The order in which jobs are taken from the queues of a worker: one queue after the other, one job
--- of each in turn, beginning where the last call ended (round-robin) or in a random order
--- (shuffled), or jobs of queues drawn at random (weighted).
+-- The order of taking jobs from a worker's queues: one queue after the other, one job of each in
+-- turn, beginning where the last call ended (round-robin) or in a random order (shuffled), or jobs
+-- of queues drawn at random (weighted).
 
--- The maximum number of queues from which a call takes jobs: a queue costs more than a job.
+-- The maximum number of queues that a call takes jobs from: a queue costs more than a job.
 local MAX_GIVING = 60
 
--- Puts the queues into an order that depends on the cursor.
+-- Puts the queues into an order derived from the cursor.
 local function shuffle(ask) -- cold
   local queues, cursor = ask.queues, ask.cursor
   for i = #queues, 2, -1 do
@@ -16,7 +16,7 @@ local function shuffle(ask) -- cold
   ask.cursor = 0
 end
 
--- Takes all jobs of a queue before those of the next one.
+-- Takes all jobs of a queue before those of the next.
 local function take_ordered(ask, out) -- cold
   local known, giving = ask.known, 0
   local i = string.find(known.marks, known.chosen, 1, true)
@@ -36,7 +36,7 @@ local function take_ordered(ask, out) -- cold
 end
 
 -- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is the number of turns
--- of queue i for its have[i] jobs. Moves the cursor past the last turn.
+-- for the have[i] jobs of queue i. Moves the cursor past the last turn.
 local function deal_in_turn(ask, have, wanted) -- cold
   local turns, shares, left, queues = {}, {}, 0, #ask.queues
   for i = 1, queues do
@@ -55,7 +55,7 @@ local function deal_in_turn(ask, have, wanted) -- cold
   return turns, shares
 end
 
--- The number of turns of each queue that are for jobs that start at once, when n were taken.
+-- Returns how many turns of each queue are for jobs to start at once, after n jobs were taken.
 local function direct_shares(ask, turns, n) -- cold
   local direct = {}
   for turn = 1, math.min(#turns, ask.count - n) do
@@ -64,8 +64,9 @@ local function direct_shares(ask, turns, n) -- cold
   return direct
 end
 
--- Queues whose next jobs were passed over, because they have limits and would have been ahead, have
--- no more jobs if n are enough. Otherwise, these may start now, and none is taken ahead.
+-- Handles queues with jobs passed over, because these have limits and would be prefetched. If n
+-- jobs are enough, the queues have no more; otherwise their jobs may start now, and none is
+-- prefetched.
 local function take_passed(ask, more, passed, n) -- cold
   for at = 1, #passed do
     local i = passed[at]
@@ -78,8 +79,8 @@ local function take_passed(ask, more, passed, n) -- cold
   end
 end
 
--- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns the number of
--- turns that found no job because it is gone.
+-- Takes a job for each turn, up to wanted, from the have[i] jobs of each queue i. Returns the
+-- number of turns left without a job, because jobs are gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
   local turns, shares = deal_in_turn(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
@@ -112,8 +113,7 @@ local function take_turns(ask, have, more, wanted, out) -- cold
   return #turns - (#out - before)
 end
 
--- Takes a job from each queue in turn, opening only as many queues as needed. Their lost jobs come
--- first.
+-- Takes a job from each queue in turn, opening only as many queues as needed. Lost jobs come first.
 local function take_round_robin(ask, out) -- cold
   local queues, known = ask.queues, ask.known
   local first, opened, giving = ask.cursor, 0, 0
@@ -147,7 +147,7 @@ local function take_round_robin(ask, out) -- cold
   until gone == 0 or budget.drops <= 0 or ask.left
 end
 
--- Takes jobs from all of several queues with the chosen mark.
+-- Takes jobs from all queues with the chosen mark, among several.
 local function take_chosen(ask, out) -- cold
   if ask.order == 'ordered' then
     take_ordered(ask, out)
@@ -158,7 +158,7 @@ local function take_chosen(ask, out) -- cold
   end
 end
 
--- The cursor of the next call.
+-- Returns the cursor of the next call.
 local function told_cursor(ask)
   if ask.owed[1] then
     return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')

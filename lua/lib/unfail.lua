@@ -1,6 +1,6 @@
 -- Unfailing: failed jobs return to queues, with fresh retries.
 
--- Reads a job to put into a queue, or into its own if that is nil. Returns nil if the job is gone.
+-- Reads a job to put into a queue, or into its own if nil. Returns nil if the job is gone.
 local function read_failed(jid, queue)
   local job = named_fields(try, job_key(jid), {
     'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state',
@@ -12,8 +12,8 @@ local function read_failed(jid, queue)
   end
 end
 
--- The scores of jobs to add to the work of a queue, with their jids. Jobs of tenants take turns,
--- the oldest failure first, which is the last job.
+-- Returns scores of jobs to add to a queue's work, with their jids. Jobs of tenants take turns, the
+-- oldest failure first: the last job.
 local function scores_of(queue, jobs) -- cold
   local work, turns = {}, {}
   for i = #jobs, 1, -1 do
@@ -26,13 +26,13 @@ local function scores_of(queue, jobs) -- cold
   return work
 end
 
--- Puts the jobs into the work of their queues, all or none. Returns them by queue.
+-- Puts all jobs or none into the work of their queues. Returns the jobs by queue.
 local function add_work(jobs)
   local groups = group_by_queue(jobs)
   for g = 2, #groups do
     call('zcard', queue_key(groups[g][1].queue, 'work')) -- fails unless jobs can be added there
   end
-  -- The first write is the one that may fail.
+  -- Only the first write may fail.
   for g = 1, #groups do
     local queue = groups[g][1].queue
     each_slice(call, 'zadd', queue_key(queue, 'work'), scores_of(queue, groups[g]))
@@ -40,8 +40,8 @@ local function add_work(jobs)
   return groups
 end
 
--- The values that the pairs of arguments from ARGV[first] to ARGV[last] set: retries, and a new ttl
--- in seconds.
+-- Reads the values to set from pairs of arguments, ARGV[first] to ARGV[last]: retries, and a new
+-- ttl in seconds.
 local function read_gift(area, first, last)
   local given = options(area, first, last)
   if given.retries then
@@ -55,8 +55,7 @@ local function read_gift(area, first, last)
   return given
 end
 
--- Makes the options of a job apply again, except for its times to expire; it may be given a new
--- one.
+-- Makes a job's options apply again, except for its times to expire, with a new one if given.
 local function restore(job, given) -- cold
   local stored = job.stored or ''
   local claim = claim_again(job.jid, stored)
@@ -69,10 +68,10 @@ local function restore(job, given) -- cold
   end
 end
 
--- Puts failed jobs into queues, with the given values (read_gift). Of the jobs that claim one key,
--- the oldest failure holds it again, which is the last job. The caller removes them from their
--- groups. For each queue, publishes the number of jobs, the jid if there is only one, and the group
--- of the first.
+-- Puts failed jobs into queues, with the given values (read_gift). Among jobs with the same unique
+-- key, the oldest failure, the last job, holds the key again. The caller must remove the jobs from
+-- their groups. For each queue, publishes the number of jobs, the jid of a single job, and the
+-- group of the first job.
 local function unfail(jobs, given)
   local groups = add_work(jobs)
   for i = #jobs, 1, -1 do
@@ -103,8 +102,8 @@ local function unfail(jobs, given)
   end
 end
 
--- Reads jobs, which return to their own queues in this order: the last one comes first, as unfail
--- wants them. Leaves out jobs that have not failed.
+-- Reads jobs to return to their own queues in this order: the last job comes first, as unfail
+-- expects. Leaves out jobs that have not failed.
 local function read_all_failed(jids) -- cold
   local jobs = {}
   for i = #jids, 1, -1 do
@@ -120,8 +119,8 @@ local function read_all_failed(jids) -- cold
   return jobs
 end
 
--- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if that is
--- nil, with the given values. Returns the number of jobs that left the group.
+-- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if nil, with
+-- the given values. Returns the number of jobs that left the group.
 local function unfail_group(group, count, queue, given)
   if count == 0 then
     return 0

@@ -1,21 +1,20 @@
--- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, with which
--- no other job can be put meanwhile. Without a mode, the claim lasts until the job is complete, has
--- failed or is gone; with the mode start, it does not hold while the job runs; with for, it lasts
--- for d seconds after the put. See lib/replace.lua for the other members of u.
+-- Unique keys. The option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key: meanwhile,
+-- no other job can be put with it. Without a mode, the claim lasts until the job is complete,
+-- failed or gone; with the mode start, it does not hold while the job runs; with for, it lasts for
+-- d seconds after the put. For the other members of u, see lib/replace.lua.
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
--- decides whether the claim is valid: a job that another script has ended, or that has another key
--- by now, holds nothing. Then the key belongs to the job that it was put to follow, if that still
--- holds it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY,
--- which is kept for a week.
+-- decides whether the claim is valid: a job ended by another script, or with another key by now,
+-- holds nothing. The key then belongs to the job's predecessor, the job it was put to follow, if
+-- that still holds the key: the value a of u or, if another script has deleted the job, the text in
+-- x:before:KEY, which is kept for a week.
 --
--- x:refused has scheduled jobs whose keys have refused puts, by the times of the last ones.
+-- x:refused has scheduled jobs with keys that refused puts, by the time of the last put refused.
 
--- The seconds for which the predecessor of a job is kept.
+-- The seconds for which a job's predecessor is kept.
 local BEFORE_FOR = '604800'
 
--- The maximum number of jobs in x:refused, and the seconds for which it is kept after the last new
--- one.
+-- The maximum number of jobs in x:refused, and the seconds for which it is kept after a new job.
 local REFUSED_MOST, REFUSED_FOR = 100, '86400'
 
 local function unique_key(name) -- cold
@@ -26,7 +25,7 @@ local function before_key(name) -- cold
   return prefix .. 'x:before:' .. name
 end
 
--- The claim of a job with the options text, or nil. That of most is not decoded as JSON.
+-- Returns the claim in the options text, or nil. Most claims need no decoding of JSON.
 local function claim_of(text) -- cold
   local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
   if key then
@@ -39,7 +38,7 @@ local function claim_of(text) -- cold
   end
 end
 
--- The same for options that a put says, which must be right.
+-- The same for the options of a put, which must be valid.
 local function read_claim(area, text) -- cold
   local claim = claim_of(text)
   if not claim or claim.m == 'for' and finite(claim.d, 0) <= 0 then
@@ -48,7 +47,7 @@ local function read_claim(area, text) -- cold
   return claim
 end
 
--- Whether all keys that items claim are free.
+-- Reports whether all keys claimed by items are free.
 local function all_free(items) -- cold
   local keys = {}
   for i = 1, #items do
@@ -58,13 +57,14 @@ local function all_free(items) -- cold
   return count_existing(keys) == 0
 end
 
--- The end of the claim on a key, and the job that it is for.
+-- Returns the end of the claim on a key, and the jid in it.
 local function stored_claim(name) -- cold
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- A job, its state and its claim, if it holds the key; otherwise nil, its state and its options.
+-- Returns a job, its state and claim, if it holds the key; otherwise nil, and the job's state and
+-- options.
 local function kept_by(name, jid) -- cold
   local state, stored = unpack(try('hmget', job_key(jid), 'state', 'x:o'))
   local claim = claim_of(stored)
@@ -76,8 +76,7 @@ local function kept_by(name, jid) -- cold
   return nil, state, stored
 end
 
--- Like kept_by, for the job that a job with these options, which no longer holds the key, was put
--- to follow.
+-- Like kept_by, for the predecessor of a job with these options that no longer holds the key.
 local function kept_before(name, stored) -- cold
   local claim = claim_of(stored)
   local other
@@ -92,8 +91,8 @@ local function kept_before(name, stored) -- cold
   end
 end
 
--- The holder of a key, its state, which is empty if the job is gone, and its claim, unless it holds
--- the key for some time. Nil if the key is free.
+-- Returns the holder of a key, its state, empty if the job is gone, and, unless it holds the key
+-- for some time, the claim. Returns nil if the key is free.
 local function holder_of(name) -- cold
   local ends, jid = stored_claim(name)
   if not jid then
@@ -121,7 +120,7 @@ local function write_claim(jid, claim) -- cold
   end
 end
 
--- Writes the claims of items, of which most hold until the job ends.
+-- Writes the claims of items. Most claims hold until the job ends.
 local function write_claims(items) -- cold
   local set = {}
   for i = 1, #items do
@@ -138,9 +137,8 @@ local function write_claims(items) -- cold
   end
 end
 
--- Releases the key of a job with these options, if the job still holds it. The job that it was put
--- to follow gets the key, if that has not ended. A claim for some time outlives the job, unless it
--- was canceled.
+-- Releases the key of a job with these options, if still held, to the job's predecessor if that has
+-- not ended. A claim for some time outlives the job, unless canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then
@@ -158,7 +156,7 @@ local function release_claim(jid, stored, state) -- cold
   end
 end
 
--- Releases the keys of complete items. Few of them followed another job.
+-- Releases the keys of complete items. Few of these have a predecessor.
 local function release_claims(items) -- cold
   local claims, keys, jids, gone = {}, {}, {}, {}
   for i = 1, #items do
@@ -181,8 +179,8 @@ local function release_claims(items) -- cold
   each_slice(call, 'del', prefix .. 'x:none', gone)
 end
 
--- The claim of a job whose life begins again: nil if another job holds its key, or if it held the
--- key for some time after its put. A key that is still noted as the job's belongs to it again.
+-- Returns the claim of a job that begins a new life, or nil if another job holds its key, or if it
+-- held the key for some time after its put. A key still noted as the job's belongs to it again.
 local function claim_again(jid, stored) -- cold
   local claim = claim_of(stored)
   if not claim or claim.m == 'for' then
@@ -194,7 +192,7 @@ local function claim_again(jid, stored) -- cold
   end
 end
 
--- Notes that the key of a scheduled job has refused a put.
+-- Notes a put refused because of a scheduled job's key.
 local function note_refused(jid) -- cold
   local key = prefix .. 'x:refused'
   if try('zadd', key, stamp, jid) == 1 then

@@ -1,35 +1,35 @@
--- Waking idle workers: one for each job that becomes ready, whichever client put it.
+-- Waking idle workers: one for each job that becomes ready, whichever client put the job.
 --
--- A worker that got fewer jobs than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead,
--- and in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens
--- on x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy
--- again has left x:idle, and one that is gone does not listen; then the script tries the next one.
+-- A worker that received fewer jobs than wanted is in the set x:idle, and in x:idle:<queue> for
+-- each of its queues, longest idle first. With many queues, it is in x:list:<list> instead, and one
+-- entry in x:idle:<queue> stands for all workers with the same list of queues. It listens on
+-- x:wake:<worker>. A command that makes a job ready wakes one of these workers. Passed over are
+-- workers that left x:idle, because they are busy again, or do not listen, because they are gone.
 
--- The maximum number of workers that do not listen and are skipped: first from the longest idle,
--- where killed workers accumulate, then from the latest.
+-- The maximum number of workers to pass over at either end, busy or not listening: first from the
+-- longest idle, where killed workers accumulate, then from the latest.
 local PASSED = 100
 
--- The number of workers that do not listen which this call has found.
+-- The number of workers passed over by this call.
 local unheard = 0
 
--- The maximum number of queues of a worker that is in x:idle:<queue> itself.
+-- The maximum number of queues of a worker with its own entries in x:idle:<queue>.
 local FEW_QUEUES = 16
 
--- The first byte of an entry that represents the workers with a list of queues.
+-- The first byte of an entry for the workers with a list of queues.
 local LIST = 1
 
 local function idle_key()
   return prefix .. 'x:idle'
 end
 
--- The sorted set of the workers that wait for jobs of a queue, by the times when their entries
--- lapse.
+-- Returns the key of the sorted set of workers waiting for a queue's jobs, by the times at which
+-- their entries lapse.
 local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
 end
 
--- The name of a list of queues, given as one text.
+-- Returns the name of a list of queues, given as one text.
 local function list_name(text)
   return redis.sha1hex(text)
 end
@@ -38,13 +38,13 @@ local function waiters_key(name)
   return prefix .. 'x:list:' .. name
 end
 
--- The hash of a list whose workers have an entry in x:idle:<queue> for each of its queues, except
--- for the workers in the hash. It also has the time when these entries lapse.
+-- Returns the key of a list's hash. If it exists, the list has an entry in x:idle:<queue> for each
+-- of its queues not in the hash, which also has the time at which these entries lapse.
 local function listed_key(name)
   return prefix .. 'x:listed:' .. name
 end
 
--- Returns whether a worker was woken.
+-- Wakes a worker of a queue. Reports whether one was woken.
 local function wake(queue) -- cold
   local waiting, list, lapses = waiting_key(queue), nil, nil
   local woken = false
@@ -63,7 +63,7 @@ local function wake(queue) -- cold
       unheard = unheard + 1
     elseif list then
       if try('exists', listed_key(list)) == 1 then
-        try('hset', listed_key(list), queue, '1') -- none of its workers is idle
+        try('hset', listed_key(list), queue, '1') -- none of the list's workers is idle
       end
       list = nil
     else
@@ -71,13 +71,13 @@ local function wake(queue) -- cold
     end
   end
   if list then
-    try('zadd', waiting, lapses, '\1' .. list) -- it may have other idle workers
+    try('zadd', waiting, lapses, '\1' .. list) -- the list may have other idle workers
   end
   return woken
 end
 
--- Like wake, for one job, usually with fewer commands: the entry of a woken worker is removed when
--- it is found again.
+-- Like wake, for one job, usually with fewer commands: a woken worker's entry is removed when next
+-- found.
 local function wake_first(queue)
   local name = try('zrange', waiting_key(queue), '0', '0')[1]
   if not name then
@@ -90,17 +90,17 @@ local function wake_first(queue)
   end
 end
 
--- Like wake, for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
+-- Like wake, for a job with a delay: wakes a worker to wait for a job due within an hour.
 local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
 end
 
--- The number of jobs per woken worker, and the maximum number of workers woken at once: each wakes
--- another one for the jobs that it leaves.
+-- The number of jobs per woken worker, and the maximum number of workers to wake at once: each
+-- wakes another one for the jobs it leaves.
 local SHARE = 10
 local MOST_WOKEN = 16
 
--- Like wake, for n jobs that arrive at once, the first after a delay.
+-- Like wake, for n jobs arriving at once, the first after a delay.
 local function wake_several(queue, delay, n) -- cold
   if delay >= 3600 then
     return
@@ -112,14 +112,14 @@ local function wake_several(queue, delay, n) -- cold
   end
 end
 
--- Called when a job has stopped running: a queue with a max-concurrency may run another one.
+-- Must be called when a job has stopped running: a queue with a max-concurrency may run another.
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 
--- Called when a setting has changed: if it is a queue's limit, the queue may run more jobs.
+-- Must be called when a setting has changed. A queue with a new limit may run more jobs.
 local function wake_for_limit(option)
   local queue = string.match(option, '^(.+)%-max%-concurrency$')
     or string.match(option, '^(.+)%-max%-rate$')
@@ -132,7 +132,7 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
--- Whether another idle worker waits for a job that falls due in a queue at a time.
+-- Reports whether another idle worker waits for a job due in a queue at a time.
 local function is_claimed(queue, due, worker)
   local held = try('get', due_key(queue))
   if type(held) ~= 'string' then
@@ -144,8 +144,8 @@ local function is_claimed(queue, due, worker)
     try('sismember', idle_key(), holder) == 1
 end
 
--- Whether a queue has jobs for another idle worker: jobs that could be taken at once, or that fall
--- due this soon and have no worker waiting for them.
+-- Reports whether a queue has jobs for another idle worker: ready jobs, or jobs due this soon
+-- without a worker waiting for them.
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
@@ -158,12 +158,12 @@ local function has_jobs(queue, worker, soon)
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 
--- The key that exists for a while after a relay has gone: all reserves then count the relays.
+-- Returns a key that exists for a while after a relay has gone: all reserves then count the relays.
 local function unrelayed_key()
   return prefix .. 'x:unrelayed'
 end
 
--- Wakes a worker, whatever its queues.
+-- Wakes any idle worker, regardless of its queues.
 local function wake_any()
   for _ = 1, PASSED do
     local worker = try('spop', idle_key())

@@ -1,15 +1,15 @@
--- The weighted order: the jobs of a call are divided among the queues with jobs by their weights,
--- and chance decides about the rest.
+-- The weighted order. The jobs of a call are divided among the queues with jobs by weight, and the
+-- rest by chance.
 
--- An urn holds the queues that a weighted call draws from:
+-- An urn holds the queues to draw from in a weighted call:
 --
---   open    their numbers, or nil if it holds all queues
+--   open    their numbers, or nil if the urn holds all queues
 --   sums    for each of these, the sum of the weights up to it
---   shut    by number, whether a queue is not drawn, as far as it was looked at: it has another
---           mark, is paused, or was found to have no more jobs
---   left    the number of queues that are not known to be shut
+--   shut    by number, whether a queue is not drawn, if already checked: it has another mark, is
+--           paused, or has no more jobs
+--   left    the number of queues not known to be shut
 --   gave    by number, whether a queue has given jobs
---   giving  the number of these
+--   giving  the number of queues in gave
 
 local function new_urn(ask) -- cold
   return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
@@ -31,7 +31,7 @@ local function is_shut(ask, urn, i) -- cold
   return urn.shut[i]
 end
 
--- Leaves only the queues in the urn that are not shut.
+-- Leaves only open queues in the urn.
 local function fill_urn(ask, urn) -- cold
   local open, sums, n, sum, before = {}, {}, 0, 0, 0
   for i = 1, #ask.queues do
@@ -44,8 +44,8 @@ local function fill_urn(ask, urn) -- cold
   urn.open, urn.sums = open, sums
 end
 
--- Draws n turns: at a random place among the weights, and from there on at equal distances, so that
--- each queue gets its share, rounded up or down. Returns the queues, and the turns of each.
+-- Draws n turns, at a random place among the weights and at equal distances from there. Each queue
+-- receives its share, rounded up or down. Returns the queues, and the turns of each.
 local function draw(ask, urn, n) -- cold
   ask.cursor = ask.cursor * 16807 % 2147483647
   local drawn, turns, sums, at = {}, {}, urn.sums, 1
@@ -87,8 +87,8 @@ local function shut_empty(ask, urn, some) -- cold
   end
 end
 
--- A deal holds the turns of a call: wanted more, of at most so many more queues, those of some
--- queues, in order, and the shares of each. Adds up to n turns of a queue. Returns their number.
+-- A deal holds the turns of a call: how many are wanted, of how many more queues at most; the
+-- queues so far, in order, and their shares. Adds up to n turns of a queue. Returns their number.
 local function add_turns(deal, i, n) -- cold
   local share = deal.shares[i]
   n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
@@ -101,7 +101,7 @@ local function add_turns(deal, i, n) -- cold
   return n
 end
 
--- Adds the turns that the last call owes.
+-- Adds the turns owed by the last call.
 local function deal_owed(ask, urn, deal) -- cold
   local kept = {}
   shut_empty(ask, urn, ask.owed)
@@ -114,8 +114,8 @@ local function deal_owed(ask, urn, deal) -- cold
   ask.owed = kept
 end
 
--- Adds turns of drawn queues. Draws of shut queues are in vain: then the urn is filled without
--- these, and if all were in vain, the next round makes more.
+-- Adds turns of drawn queues. Draws of shut queues are in vain: the urn is then refilled without
+-- these queues. If all draws were in vain, the next round makes more.
 local function deal_drawn(ask, urn, deal) -- cold
   local round = 1
   while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
@@ -135,9 +135,9 @@ local function deal_drawn(ask, urn, deal) -- cold
   end
 end
 
--- Takes the jobs of turns that were dealt, and shuts queues that have fewer. The next call owes a
--- queue the turns that this one can't take: when it has enough data, or, ahead, of jobs with limits
--- and of queues with a max-concurrency.
+-- Takes the jobs of the dealt turns, and shuts queues with fewer. The next call owes a queue all
+-- turns left when this call has enough data, and prefetched turns for jobs with limits and queues
+-- with a max-concurrency.
 local function take_drawn(ask, urn, deal, out) -- cold
   local owed, starts = {}, math.max(0, ask.count - #out)
   for at = 1, #deal.queues do
@@ -169,8 +169,8 @@ local function take_drawn(ask, urn, deal, out) -- cold
   ask.owed = owed
 end
 
--- Takes the jobs of queues that are drawn among those with jobs. The turns that it can't take are
--- owed to their queues, so that these keep their shares wherever a call ends.
+-- Takes jobs of queues drawn among those with jobs. Turns left over are owed: each queue keeps its
+-- share wherever a call ends.
 local function take_weighted(ask, out) -- cold
   local urn = new_urn(ask)
   while still_wanted(ask, #out) > 0 and urn.left > 0 and budget.drops > 0 and not ask.left do
@@ -181,7 +181,7 @@ local function take_weighted(ask, out) -- cold
     deal_drawn(ask, urn, deal)
     take_drawn(ask, urn, deal, out)
     if #ask.owed > 0 then
-      ask.limit = ask.count -- jobs ahead would pass the jobs owed
+      ask.limit = ask.count -- prefetched jobs would pass the jobs owed
     end
     ask.left = ask.left or urn.giving >= MAX_GIVING
   end

@@ -19,7 +19,7 @@ local function group_by_queue(items) -- cold
   return groups
 end
 
--- The items that lack a field.
+-- Returns the items without a field.
 local function without(items, field) -- cold
   local found = {}
   for i = 1, #items do
@@ -46,11 +46,11 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 
--- Whether this call has added jobs to a queue that may have had none.
+-- Whether this call has added jobs to a queue that may have been empty.
 local has_filled
 
--- Called when jobs were added to a queue that may have had none: reserves skip the queues in
--- x:empty. A caller that knows that there are some sets known.
+-- Must be called when jobs were added to a queue that may have been empty: reserves skip the queues
+-- in x:empty. known means x:empty exists.
 local function note_filled(queue, known)
   has_filled = true
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -59,12 +59,12 @@ local function note_filled(queue, known)
   end
 end
 
--- Whether any job in a part of a queue is due. Counting is the cheapest check.
+-- Reports whether any job in a part of a queue is due. Counting is the cheapest check.
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 
--- Records the order in which queues are first seen, and publishes new ones.
+-- Records the order in which queues are first seen, and publishes new queues.
 local function know_queue(queue)
   local queues = prefix .. 'queues'
   -- Checking first is cheaper: ZADD would parse the time.
@@ -74,7 +74,7 @@ local function know_queue(queue)
   end
 end
 
--- Like know_queue, for a command that does not list the queue for other clients.
+-- Like know_queue, for a command that does not list the queue for classic clients.
 local function know_unlisted(queue) -- cold
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
