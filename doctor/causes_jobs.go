@@ -295,7 +295,7 @@ const (
 )
 
 // noCompletions reports the klasses with handlers but without completed jobs. The futile ones have
-// had many runs.
+// had many runs, and the untried ones a long wait.
 func (l *look) noCompletions() (futile, untried []Reason) {
 	if len(l.workers.takers) == 0 {
 		return nil, nil

@@ -98,7 +98,7 @@ type Report struct {
 	// Truncated is true if the exam found more than MaxFindings problems.
 	Truncated bool `json:"truncated,omitempty"`
 
-	// Skipped lists impossible checks, with the reasons, and is never nil.
+	// Skipped lists the checks that could not run, with the reasons. It is never nil.
 	Skipped []string `json:"skipped"`
 
 	Took time.Duration `json:"took"` // in JSON, text such as "1m30s"
@@ -182,7 +182,7 @@ func ExamineAll(
 	return reports, nil
 }
 
-// skip records an impossible check.
+// skip records a check that could not run.
 func (e *exam) skip(what string, err error) {
 	e.report.Skipped = append(e.report.Skipped, what+": "+err.Error())
 }
@@ -202,8 +202,7 @@ func (e *Estimate) UnmarshalJSON(text []byte) error { return units.Unmarshal(tex
 
 // EstimateExam estimates how long [Examine] will take from the number of keys in the database, a
 // sample of keys, and the round-trip time. The estimate is right within a factor of about three. It
-// costs about ten commands, and one for each sampled key with statistics or rates, at most 2 *
-// Step.
+// costs about ten commands, and one per sampled key with statistics or rates, at most 2 * Step.
 func EstimateExam(
 	ctx context.Context, rdb redis.UniversalClient, options Options,
 ) (Estimate, error) {

@@ -128,7 +128,7 @@ func (e *env) drain(worker *qless.Client, h harm, ran map[string]int) {
 		e.refused(err)
 		for _, queue := range queues {
 			if queue.Name == "" {
-				continue // the queue was damaged
+				continue // a job of a damaged queue
 			}
 			jobs, err := worker.Queue(queue.Name).Pop(e.ctx, 20)
 			e.refused(err)

@@ -417,8 +417,8 @@ func (s *Status) search(ctx context.Context, r *StatusReader, n int, one search)
 	return nil
 }
 
-// unlessDamaged returns an error, except an error of the server, as for a damaged key, or of a job
-// that is gone by now.
+// unlessDamaged returns an error unless it comes from the server, as for a damaged key, or means
+// that a job is gone.
 func unlessDamaged(err error) error {
 	if errors.Is(err, qless.ErrServer) || errors.Is(err, qless.ErrNotFound) {
 		return nil

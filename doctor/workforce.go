@@ -93,7 +93,7 @@ func (w *workforce) isSilent(name string) bool {
 // namesOf returns the names of workers, at most maxNamed.
 func namesOf(workers []inspect.WorkerStatus) []string { return first(names(workers)) }
 
-// servedQueues returns the queues named by workers, without patterns.
+// servedQueues returns the queues and patterns of workers.
 func servedQueues(workers []inspect.WorkerStatus) (queues []string) {
 	for i := range workers {
 		if info := workers[i].Info; info != nil {

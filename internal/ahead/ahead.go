@@ -52,14 +52,14 @@ func (q *Queue[J]) Ran(d time.Duration) {
 	q.respite = max(0, q.respite-1)
 }
 
-// Refused records that the server has jobs but refuses to prefetch them, perhaps for their limits.
+// Refused records that the server has jobs, but none to prefetch, perhaps because of limits.
 func (q *Queue[J]) Refused() { q.respite = respite }
 
 // Long returns how long a handler runs before it may keep its slot busy.
 func (q *Queue[J]) Long() time.Duration { return q.Window / 2 }
 
 // Wanted returns the number of jobs to prefetch, given the number of slots, except for slots with
-// handlers that have run for longer than Long. More jobs are wanted when half of them are used up.
+// handlers that have run for longer than Long. More jobs are wanted once half are used up.
 func (q *Queue[J]) Wanted(slots int) int {
 	long := q.Long()
 	if q.limit == 0 || q.timed < enough || q.respite > 0 || q.mean > long {

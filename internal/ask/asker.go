@@ -18,7 +18,7 @@ import (
 
 // A Config describes who asks, and how.
 type Config struct {
-	Name  string        // the name of the waiting worker while the server has no jobs
+	Name  string        // the name under which to wait while the server has no jobs
 	Order string        // of the queues: strict, round-robin or shuffled
 	Lock  []string      // pairs with the owner and the duration of locks, if unusual
 	Poll  time.Duration // the maximum time between two requests
@@ -66,7 +66,7 @@ type Asker struct {
 	idle      bool      // the server counts the asker among the idle workers, or may do so
 	appetite  appetite
 	alarm     *time.Timer     // rings when to ask again at the latest
-	unheard   int             // consecutive answers without a listener
+	unheard   int             // consecutive answers while the asker was not listening
 	failures  int             // consecutive failed exchanges
 	kinds     map[string]bool // of these failures
 	notBefore time.Time       // after a failure, the earliest next exchange

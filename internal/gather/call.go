@@ -42,7 +42,7 @@ func (c *Call[J, M]) Join(job J, member M) {
 	<-ended
 }
 
-// Pass records that a job does not join the call, or has joined already.
+// Pass records that a job does not join the call, or has already joined.
 func (c *Call[J, M]) Pass(job J) {
 	c.mu.Lock()
 	delete(c.coming, job)

@@ -19,7 +19,7 @@ type Count struct {
 	Jobs int    `json:"jobs"`
 }
 
-// A Sum has the holders of slots, those with the most jobs first.
+// A Sum has the holders of slots, starting with the most jobs.
 type Sum struct {
 	Examined int `json:"examined"` // jobs
 	Of       int `json:"of"`       // jobs with a slot
@@ -56,7 +56,7 @@ func Read(ctx context.Context, in *inspect.Inspector, info *inspect.LimitInfo) (
 	return Of(jobs, len(info.Running)), nil
 }
 
-// most returns the names, the ones with the most jobs first.
+// most returns the names, starting with the most jobs.
 func most(jobs map[string]int) []Count {
 	delete(jobs, "")
 	counts := make([]Count, 0, len(jobs))

@@ -180,7 +180,7 @@ func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 }
 
 // Restart restarts the subscription on another connection if it has had a channel since before a
-// time. The server without subscribers is then not the server at the end of the connection.
+// time. The connection then does not reach the server that found no subscriber.
 func (h *Hub) Restart(channel string, before time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,8 +9,8 @@ type Row struct {
 
 	// On the command line, in files and forms. Without a Key, only programs can give the option.
 	Key   string   // in files and forms
-	Flag  string   // on the command line, if it is not the Key with dashes
-	Usage string   // on the command line, if not the Key with dashes
+	Flag  string   // on the command line, if not the Key with dashes
+	Usage string   // the help of the flag
 	Words []string // the possible values, if few
 	Comma bool     // commas separate several values
 	Moves bool     // also an option of moves

@@ -144,8 +144,7 @@ func Readings(key, typ string) iter.Seq2[string, Key] {
 }
 
 // Inner reports whether a key, without the prefix of a namespace, belongs to another namespace that
-// begins with that prefix. It returns the rest of that namespace's name, which usually ends with a
-// colon.
+// begins with that prefix. It returns the rest of that namespace's name, usually ending in a colon.
 func Inner(key string) (rest string, ok bool) {
 	if _, known := Of(key, ""); known || strings.HasPrefix(key, extension) {
 		return "", false

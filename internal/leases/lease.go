@@ -20,7 +20,7 @@ type Lease[T any] struct {
 	Ended  atomic.Bool  // the holder has ended the lease: no renewal
 	Lost   atomic.Bool  // the keeper has dropped the lease
 
-	// The keeper's mutex guards these fields while the lease is kept. Then they do not change.
+	// The keeper's mutex guards these fields while the lease is kept. Afterwards they do not change.
 	Until   time.Time // the expiry by this process's clock
 	Cause   error     // why the keeper dropped the lease
 	Problem error     // why the server refused a renewal, if so

@@ -6,9 +6,9 @@ type symbol struct {
 	file     string
 	line     int
 	kind     symbolKind
-	used     bool      // a parameter of a function
-	isParam  bool      // another value is assigned later
-	assigned bool      // given another value after its declaration
+	used     bool      // mentioned after its declaration
+	isParam  bool      // a parameter of a function
+	assigned bool      // another value is assigned later
 	fn       *function // if declared as a function
 	value    expr      // the initial value of a variable; nil for nil
 }

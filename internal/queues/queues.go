@@ -1,5 +1,5 @@
-// Package queues finds the queues that match the patterns of a worker, and chooses which of them to
-// ask for jobs.
+// Package queues finds the queues that match a worker's patterns, and chooses which to ask for
+// jobs.
 package queues
 
 import (
@@ -103,11 +103,11 @@ func (p Patterns) Names() []string {
 	return slices.Compact(names)
 }
 
-// MaxAsked is the maximum number of queues that one call may ask.
+// MaxAsked is the maximum number of queues in one call.
 const MaxAsked = 1000
 
-// A Choice holds the queues that match a worker's patterns, and chooses which of them to ask for
-// jobs when one call can't ask all.
+// A Choice holds the queues that match a worker's patterns, and chooses among them when one call
+// can't ask all.
 type Choice struct {
 	Patterns Patterns
 	groups   [][]string // for each pattern, the queues that no earlier pattern matches
@@ -132,7 +132,7 @@ func (c *Choice) Reset(known []string) {
 	c.Asked = c.Matched()
 }
 
-// match adds a queue if a pattern matches it, and reports whether it was added.
+// match adds a queue if a pattern matches, and reports whether the queue was added.
 func (c *Choice) match(queue string) bool {
 	i := c.Patterns.Find(queue)
 	if i < 0 || c.has[queue] {
@@ -143,17 +143,17 @@ func (c *Choice) match(queue string) bool {
 	return true
 }
 
-// Matched returns all queues that match the patterns.
+// Matched returns all matching queues.
 func (c *Choice) Matched() []string { return slices.Concat(c.groups...) }
 
-// Count returns the number of queues that match the patterns.
+// Count returns the number of matching queues.
 func (c *Choice) Count() int { return len(c.has) }
 
 // AreTooMany reports whether one call can't ask all queues.
 func (c *Choice) AreTooMany() bool { return len(c.has) > MaxAsked }
 
-// Add adds a queue to ask that has appeared or may have jobs. It reports whether the queues to ask
-// have changed.
+// Add adds a queue to ask, after it has appeared or may have got jobs. It reports whether the
+// queues to ask have changed.
 func (c *Choice) Add(queue string) bool {
 	added := c.match(queue)
 	switch {

@@ -21,8 +21,8 @@ type Source interface {
 }
 
 // A Watch follows the queues that match patterns. It reads the list of all queues at the beginning
-// and from time to time. In between, the server notifies it of new queues. Queues without a notice,
-// such as those of clients that publish nothing, are detected by an unexpected number of queues.
+// and from time to time. In between, the server notifies the watch of new queues. An unexpected
+// number of queues reveals queues without a notice, such as those of clients that publish nothing.
 type Watch struct {
 	Choice *Choice
 

@@ -96,7 +96,7 @@ func Subscribe[T any](
 	// Receiving ends with the connection, not with the context.
 	stop := context.AfterFunc(ctx, func() { _ = s.connection().Close() })
 	if err := s.confirm(ctx); err != nil {
-		if ctx.Err() != nil { // this has closed the connection
+		if ctx.Err() != nil { // its end has closed the connection
 			err = ctx.Err()
 		}
 		cancel()
@@ -128,7 +128,7 @@ func (s *Subscription[T]) connect(ctx context.Context) {
 	if old != nil {
 		_ = old.Close()
 	}
-	if ctx.Err() != nil { // too early to close this one, perhaps
+	if ctx.Err() != nil { // its end may have come too early to close this one
 		_ = fresh.Close()
 	}
 }

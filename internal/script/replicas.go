@@ -12,8 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Replicas is the number of replicas that must have the writes of a command, and the time to wait
-// for them.
+// Replicas is the number of replicas required to have a command's writes, and the time to wait.
 type Replicas struct {
 	Count   int
 	Timeout time.Duration
@@ -46,8 +45,8 @@ func CanWait(rdb redis.UniversalClient) bool {
 }
 
 // RunReplicated is like Run, for a command that writes, and waits until the replicas have the
-// writes. If the command ran but they do not have them, it returns the reply with a
-// [*ReplicasError].
+// writes. If the command ran but the replicas lack its writes, RunReplicated returns the reply with
+// a [*ReplicasError].
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {

@@ -34,8 +34,7 @@ func isUnknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, 
 // wait until all keys of the namespace are in one place again.
 const guardKey = "x:guard"
 
-// NewRunner returns a runner. The scripts use the time of the clock or, if it is nil, of the
-// server.
+// NewRunner returns a runner. The scripts use the time of the clock or, without one, the server's.
 func NewRunner(
 	script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time,
 ) *Runner {

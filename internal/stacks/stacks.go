@@ -123,8 +123,7 @@ func (k *Keeper) Begin(jids ...string) (end func()) {
 	}
 }
 
-// Answer answers a question in the background, or ignores it while too many answers are in
-// progress.
+// Answer answers a question in the background, or ignores it if too many answers are in progress.
 func (k *Keeper) Answer(jid, reply string) {
 	select {
 	case k.answers <- struct{}{}:
