@@ -13,18 +13,17 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// waitsFor reports whether a job waits for one, among those read, that matches.
+// waitsFor reports whether a job waits for a matching parent, among the parents read.
 func (l *look) waitsFor(job *qless.Job, matches func(*qless.Job) bool) bool {
 	return slices.ContainsFunc(job.Dependencies, func(jid string) bool {
 		return l.needed[jid] != nil && matches(l.needed[jid])
 	})
 }
 
-// openBatch is the jid that the callback of an open batch depends on. No job has it.
+// openBatch is the jid on which the callback of an open batch depends. No job has this jid.
 const openBatch = "x:open"
 
-// blockers returns the jobs of a kind that others wait for. The jobs that hold up the most come
-// first.
+// blockers returns the parents of a kind, starting with the worst blockers.
 func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 	var found []Blocker
 	for _, jid := range slices.Sorted(maps.Keys(l.needed)) {
@@ -49,11 +48,11 @@ func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 
 func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 
-// isSampledDepends reports whether only some of the jobs that depend on others were read.
+// isSampledDepends reports whether only some of the jobs with dependencies were read.
 func (l *look) isSampledDepends() bool { return l.Depends > len(l.followed) }
 
-// failedDependencies reports the jobs that wait for failed ones, and the jobs that would act on
-// such a failure, but were not notified of it.
+// failedDependencies reports the jobs with failed parents, and the jobs that should have acted on
+// such a failure but were not notified.
 func (l *look) failedDependencies() (waiting, notNotified []Reason) {
 	var stuck, silent []string
 	for _, job := range l.followed {
@@ -81,7 +80,7 @@ func (l *look) failedDependencies() (waiting, notNotified []Reason) {
 	return waiting, notNotified
 }
 
-// blame adds the failed jobs that others wait for.
+// blame adds the failed parents.
 func (r *Reason) blame(failed []Blocker) {
 	for _, b := range failed {
 		r.Groups = append(r.Groups, b.Group)
@@ -95,17 +94,17 @@ func (r *Reason) blame(failed []Blocker) {
 	}
 }
 
-// isOver reports whether the life of a job is over.
+// isOver reports whether a job's lifetime is over.
 func (l *look) isOver(job *qless.Job) bool {
 	return !job.Until.IsZero() && job.Until.Before(l.now)
 }
 
-// hasEnded reports whether a job that others wait for is complete or has outlived its lifetime.
+// hasEnded reports whether a parent is complete or has outlived its lifetime.
 func (l *look) hasEnded(job *qless.Job) bool {
 	return !hasFailed(job) && (job.State == qless.StateComplete || l.isOver(job))
 }
 
-// expiredUnswept reports jobs whose lives are over, and jobs that wait for others that have ended.
+// expiredUnswept reports jobs with ended lifetimes, and jobs with ended parents.
 func (l *look) expiredUnswept() []Reason {
 	var over, waiting, parts []string
 	for _, job := range slices.Concat(l.ready, l.followed) {
@@ -140,7 +139,7 @@ func (l *look) expiredUnswept() []Reason {
 // openLong is the age from which an open batch needs attention.
 const openLong = 24 * time.Hour
 
-// openBatches reports the callbacks of batches that are not committed, with the oldest.
+// openBatches reports the callbacks of uncommitted batches, and the oldest one.
 func (l *look) openBatches() []Reason {
 	r := Reason{Code: ReasonOpenBatch, Certain: true, Sampled: l.isSampledDepends()}
 	for _, job := range l.followed {
@@ -161,7 +160,7 @@ func (l *look) openBatches() []Reason {
 	return []Reason{r}
 }
 
-// circle reports jobs, among those read, that wait for each other. Other clients can put them.
+// circle reports jobs waiting for each other, among the jobs read. Classic clients can put them.
 func (l *look) circle() []Reason {
 	needs := map[string][]string{}
 	for _, job := range slices.Concat(l.followed, slices.Collect(maps.Values(l.needed))) {
@@ -181,8 +180,7 @@ func (l *look) circle() []Reason {
 	return nil
 }
 
-// stuck finds the jobs that wait for failed ones, for each other, or for a batch that has been open
-// for long.
+// stuck looks for jobs waiting for failed parents, for each other, or for a long-open batch.
 func (l *look) stuck(ctx context.Context) ([]Reason, error) {
 	if err := l.readLists(ctx, inspect.Depends); err != nil {
 		return nil, err
@@ -194,7 +192,7 @@ func (l *look) stuck(ctx context.Context) ([]Reason, error) {
 	return slices.Concat(failed, l.circle(), batches), err
 }
 
-// pathBack returns the jobs of a path from its last one back to its first one, or nil.
+// pathBack extends a path until it leads back to its first job, and returns it, or nil.
 func pathBack(needs map[string][]string, path []string, seen map[string]bool) []string {
 	for _, next := range needs[path[len(path)-1]] {
 		if next == path[0] {
@@ -210,13 +208,13 @@ func pathBack(needs map[string][]string, path []string, seen map[string]bool) []
 	return nil
 }
 
-// dependencies reports the other jobs with dependencies, and the jobs that they wait for.
+// dependencies reports the remaining jobs with dependencies, and their parents.
 func (l *look) dependencies() []Reason {
 	isKnown := func(job *qless.Job) bool { return hasFailed(job) || l.hasEnded(job) }
 	waiting := l.Depends
 	for _, job := range l.followed {
 		if slices.Contains(job.Dependencies, openBatch) || l.waitsFor(job, isKnown) {
-			waiting-- // it has a cause of its own
+			waiting-- // a cause of its own
 		}
 	}
 	if waiting <= 0 {
@@ -226,8 +224,7 @@ func (l *look) dependencies() []Reason {
 	return []Reason{{Code: ReasonDepends, Certain: true, Jobs: waiting, Blockers: first(open)}}
 }
 
-// grace reports running jobs whose locks were lost, and which other workers get when their grace
-// periods end.
+// grace reports running jobs with lost locks. Other workers take them when the grace periods end.
 func (l *look) grace() []Reason {
 	if len(l.graced) == 0 {
 		return nil
@@ -260,8 +257,8 @@ func (l *look) stalledLocks() []Reason {
 	return []Reason{r}
 }
 
-// unhandledGroups returns the failure groups for jobs of the queue whose code workers in other
-// languages could not find: the groups of Python, and those of Ruby for the first klasses.
+// unhandledGroups returns the failure groups for jobs of the queue with code that classic workers
+// could not load: the groups of Python, and of Ruby for the first klasses.
 func (l *look) unhandledGroups() []string {
 	var groups []string
 	for _, suffix := range []string{
@@ -276,7 +273,7 @@ func (l *look) unhandledGroups() []string {
 	return groups
 }
 
-// missingCode reports the jobs in these groups.
+// missingCode reports the jobs in the groups of [look.unhandledGroups].
 func (l *look) missingCode() []Reason {
 	c := Reason{Code: ReasonUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
@@ -297,8 +294,8 @@ const (
 	manyRuns = 10
 )
 
-// noCompletions reports the klasses whose jobs never complete although workers have handlers for
-// them: those with many runs, and the others.
+// noCompletions reports the klasses with handlers but without completed jobs. The futile ones have
+// had many runs, and the untried ones a long wait.
 func (l *look) noCompletions() (futile, untried []Reason) {
 	if len(l.workers.takers) == 0 {
 		return nil, nil
@@ -331,13 +328,13 @@ func (l *look) noCompletions() (futile, untried []Reason) {
 	return futile, untried
 }
 
-// runnable returns the jobs that wait, and the scheduled and running ones that were retried.
+// runnable returns the waiting jobs, and the retried jobs among the scheduled and running ones.
 func (l *look) runnable() []inspect.Row {
 	isNew := func(r inspect.Row) bool { return r.Failure == nil }
 	return append(slices.DeleteFunc(slices.Concat(l.scheduled, l.running), isNew), l.waiting...)
 }
 
-// lastFailure returns the last reason why jobs of a klass were retried, or nil.
+// lastFailure returns the latest failure behind a retry of a klass, or nil.
 func lastFailure(klass string, jobs []inspect.Row) (last *qless.Failure) {
 	for i := range jobs {
 		f := jobs[i].Failure

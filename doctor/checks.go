@@ -17,11 +17,10 @@ import (
 //go:embed doctor.lua
 var scriptText string
 
-// script is the script in doctor.lua. It is generated from lua and from the library that the doctor
-// shares with qless.
+// script is the script in doctor.lua, generated from lua and from the library shared with qless.
 var script = redis.NewScript(scriptText)
 
-// A check is a command of the doctor's script that checks items, and repairs them.
+// A check is a command of the doctor's script to check and repair items.
 type check string
 
 // The commands in lua/commands.
@@ -36,11 +35,11 @@ const (
 	checkFigures check = "figures"
 )
 
-// An item is the subject of a check: a key without the prefix and, for a set or a list, a member.
+// An item is the subject of a check: a key without the prefix and, for a set or list, a member.
 type item struct{ key, member string }
 
-// run checks some items and returns the problems. Given a kind, it repairs the problems of that
-// kind and returns the repaired ones.
+// run checks some items and returns the problems. With a code, run repairs the problems of that
+// kind and returns the repaired problems.
 func (c check) run(ctx context.Context, e *exam, code ReasonCode, items []item) ([]Reason, error) {
 	now := ""
 	if e.Clock != nil {
@@ -80,7 +79,7 @@ type checking struct {
 	itself  check // of the key itself, if it is checked
 }
 
-// checks are the checks of keys, by their pattern. Keys that must expire are checked, too.
+// checks maps the patterns of keys to their checks. Keys that must expire are checked, too.
 var checks = map[string]checking{
 	"completed":             {members: checkPlace},
 	"failed-jobs-list":      {members: checkNotes},
@@ -120,15 +119,15 @@ var checks = map[string]checking{
 	"x:until":                   {members: checkNotes},
 }
 
-// A class describes a key: what it is, and the checks that examine it.
+// A class describes a key and the checks that examine it.
 type class struct {
 	keys.Key
 	checking
-	seconds string // the longest that the key may last; empty for ever
+	seconds string // the longest time the key may last; empty if unlimited
 }
 
-// classOf returns the class of a key, which is given without the prefix, with its type if that is
-// known. The class of an unknown key has no kind.
+// classOf returns the class of a key, given without the prefix, and with its type if known. The
+// class of an unknown key has no kind.
 func classOf(key, typ string) class {
 	found, known := keys.Of(key, typ)
 	if !known {
@@ -141,20 +140,20 @@ func classOf(key, typ string) class {
 	return c
 }
 
-// Members of items that are not members of the key.
+// Pseudo-members of items, not found in the key.
 const (
 	inGroup = "group" // of a job: check its failure group
-	twice   = "2x"    // before a jid: check that the jid occurs only once
+	twice   = "2x"    // before a jid: check for a second occurrence
 )
 
 // own returns the item for the key itself.
 func (c class) own(key string) item { return item{key, c.seconds} }
 
-// checkOf returns the check for the item of a finding of a code.
+// checkOf returns the check of an item for findings with a code.
 func checkOf(i item, code ReasonCode) check {
 	c := classOf(i.key, code.keyType())
 	if c.members == checkPlace && (code == ReasonGhost || code == ReasonMisplaced) {
-		return checkPlace // even for a member that is empty
+		return checkPlace // even for an empty member
 	}
 	if i.member == "" || i.member == c.seconds {
 		return c.itself
@@ -162,7 +161,7 @@ func checkOf(i item, code ReasonCode) check {
 	return c.members
 }
 
-// newFinding returns a finding about a key, without the prefix, and perhaps a member.
+// newFinding returns a finding about a key without the prefix and, optionally, a member.
 func newFinding(prefix string, code ReasonCode, key, member, details string, fixable bool) Reason {
 	switch code {
 	case ReasonDuplicate:
@@ -178,7 +177,7 @@ func newFinding(prefix string, code ReasonCode, key, member, details string, fix
 		f.Key = prefix + key
 	}
 	if g := kindOf(code).Gravity; g == Urgent || g == Attention {
-		f.Gravity = Leftover // a worker or a sweep ends what keeps jobs waiting
+		f.Gravity = Leftover // a worker or a sweep will free the waiting jobs
 	}
 	if code == ReasonLost {
 		f.Queue = queueOfKey(prefix, details)
@@ -198,8 +197,7 @@ func (f *Reason) item(prefix string) item {
 	return i
 }
 
-// keyType returns the type of the keys of findings of a kind, as far as it tells a job from its
-// lists.
+// keyType returns the type of key for findings of a kind, if needed to tell a job from its lists.
 func (c ReasonCode) keyType() string {
 	switch c {
 	case ReasonOrphan:
@@ -212,7 +210,7 @@ func (c ReasonCode) keyType() string {
 	return keys.Hash
 }
 
-// jidIn returns the jid that a key, without the prefix, or its member names, or the empty string.
+// jidIn returns the jid in a key without the prefix or in its member, or the empty string.
 func (c ReasonCode) jidIn(key, member string) string {
 	found, _ := keys.Of(key, c.keyType())
 	jid := found.Name("jid")

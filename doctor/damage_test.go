@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-// redis runs commands, one per line, in which keys have no prefix.
+// redis runs commands, one per line, with keys without prefix.
 func (e *env) redis(lines string) {
 	e.t.Helper()
 	for line := range strings.Lines(lines) {
@@ -26,7 +26,7 @@ func (e *env) redis(lines string) {
 	}
 }
 
-// A damage is a manual change to the namespace that furnish makes.
+// A damage is a manual change to the namespace created by furnish.
 type damage struct {
 	name  string
 	do    string // commands
@@ -279,7 +279,7 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 	}
 }
 
-// A job whose dependencies have all ended can run.
+// A job with only ended dependencies can run.
 func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "parent")
@@ -302,7 +302,7 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// A job whose options can't be read runs without them.
+// A job with unreadable options runs without them.
 func TestAJobWithDamagedOptionsCanBeCompleted(t *testing.T) {
 	for _, options := range []string{"garbage", "r", "r|", "crutd|[]"} {
 		e := newEnvWith(t, nil)
@@ -322,7 +322,7 @@ func TestARecurringJobWithADamagedCountGoesOn(t *testing.T) {
 	}
 }
 
-// A key of a wrong type stops no repair of others.
+// A key of a wrong type does not stop the repair of others.
 func TestAKeyOfAWrongTypeStopsNoRepair(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.furnish()
@@ -333,7 +333,7 @@ func TestAKeyOfAWrongTypeStopsNoRepair(t *testing.T) {
 	requireFound(t, "damaged q:q-depends, lost j:depends, lost j:batch", e.examine())
 }
 
-// A job that has been put again since the exam is not changed.
+// A job put again since the exam is not changed.
 func TestWhatHasChangedSinceIsLeftAlone(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "a")

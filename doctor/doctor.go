@@ -2,8 +2,8 @@
 //
 // [Explain] explains why the jobs of a queue wait. [ReadStatus] lists the problems of a namespace.
 // [Examine] reads a whole namespace and reports damage, and dangers in its settings and its server.
-// [Fix] repairs the findings that can be repaired safely. Results are typed, and have sentences for
-// people to read.
+// [Fix] repairs findings if a repair is safe. Results are typed, and include sentences for people
+// to read.
 package doctor
 
 import (

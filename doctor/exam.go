@@ -16,19 +16,19 @@ import (
 // An exam is one pass over a namespace.
 type exam struct {
 	Options
-	rdb    redis.UniversalClient // of the server with the namespace
+	rdb    redis.UniversalClient // of the namespace's server
 	report *Report
 
 	batches map[check][]item
-	filed   map[member]bool // failed jobs that were found in their groups
-	failed  []item          // failed jobs that were not found there so far
-	inner   map[string]bool // the namespaces that were found within this one
+	filed   map[member]bool // failed jobs found in their groups
+	failed  []item          // failed jobs not found in a group so far
+	inner   map[string]bool // namespaces found within this one
 }
 
 // A member is an entry of a failure group.
 type member struct{ key, jid string }
 
-// newExam prepares an exam. On a cluster, it reads from the master that has the namespace.
+// newExam prepares an exam. On a cluster, the exam reads from the namespace's master.
 func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*exam, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -46,7 +46,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	return e, coded(err)
 }
 
-// pace waits between two steps. It returns the error of the context if that has ended.
+// pace waits between two steps. If the context has ended, pace returns the error.
 func (e *exam) pace(ctx context.Context) error {
 	e.report.Steps++
 	if e.Pause <= 0 {
@@ -62,7 +62,7 @@ func (e *exam) pace(ctx context.Context) error {
 	}
 }
 
-// lookAtKey examines a key of a type and its members.
+// lookAtKey examines a key of a given type and its members.
 func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 	name := strings.TrimPrefix(key, e.Namespace)
 	if inner, is := keys.Inner(name); is {
@@ -97,7 +97,7 @@ func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 	})
 }
 
-// hasInner reports a namespace whose name begins with that of this one, once.
+// hasInner reports, once, another namespace that begins with the name of this one.
 func (e *exam) hasInner(rest string) {
 	if !e.inner[rest] && !e.report.Truncated {
 		e.inner[rest] = true
@@ -117,8 +117,8 @@ func (e *exam) lookAtMember(ctx context.Context, c check, i item) error {
 	return e.add(ctx, c, i)
 }
 
-// members calls visit for each member of a key, in steps, with the value of a hash's field. If
-// entries leave a list meanwhile, others may be read twice. These do not count as duplicates.
+// members calls visit for each member of a key, in steps, with the value if the key is a hash.
+// While entries leave a list, others may be read twice. These do not count as duplicates.
 func (e *exam) members(
 	ctx context.Context, key, kind string, visit func(member, value string) error,
 ) error {
@@ -150,7 +150,7 @@ func (e *exam) members(
 	}
 }
 
-// listScan is SSCAN for a list. It reads from the end, because new entries are added at the head.
+// listScan is SSCAN for a list. Reading starts at the end, because new entries enter at the head.
 func (e *exam) listScan(
 	ctx context.Context, key string, read uint64, _ string, count int64,
 ) *redis.ScanCmd {
@@ -162,10 +162,10 @@ func (e *exam) listScan(
 	return redis.NewScanCmdResult(found, read, err)
 }
 
-// itemsAtOnce is the number of items that a script checks, in about a thousand commands.
+// itemsAtOnce is the number of items to check in one script, in about a thousand commands.
 const itemsAtOnce = 100
 
-// add queues an item for its check.
+// add queues an item for a check.
 func (e *exam) add(ctx context.Context, c check, i item) error {
 	e.batches[c] = append(e.batches[c], i)
 	if len(e.batches[c]) < itemsAtOnce {
@@ -195,7 +195,7 @@ func (e *exam) flush(ctx context.Context, c check) error {
 	return e.pace(ctx)
 }
 
-// finish checks the remaining items, and then the failed jobs that were found in no group.
+// finish checks the remaining items, and then the failed jobs not found in any group.
 func (e *exam) finish(ctx context.Context) error {
 	all := []check{
 		checkPlace, checkJob, checkDepends, checkTags, checkWorkers, checkLimits, checkNotes,
@@ -228,10 +228,10 @@ func (e *exam) record(f Reason) {
 
 // A walk reads the keys of one server once, for the exams of several namespaces.
 type walk struct {
-	*exam    // the first one, which also examines the server
+	*exam    // of the first namespace; also examines the server
 	exams    []*exam
 	byPrefix map[string]*exam
-	lengths  []int // of the prefixes, the longest first
+	lengths  []int // of the prefixes, longest first
 }
 
 func newWalk(exams []*exam) *walk {
@@ -306,7 +306,7 @@ func (w *walk) sharedPrefix() string {
 	return shared
 }
 
-// owner returns the exam of the namespace that has a key, or nil.
+// owner returns the exam of a key's namespace, or nil.
 func (w *walk) owner(key string) *exam {
 	for _, length := range w.lengths {
 		if length <= len(key) && w.byPrefix[key[:length]] != nil {

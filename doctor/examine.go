@@ -18,22 +18,22 @@ type Options struct {
 	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
 	Clock func() time.Time
 
-	// MaxFindings is the maximum number of findings that are kept. Defaults to 10,000.
+	// MaxFindings is the maximum number of findings to keep. Defaults to 10,000.
 	MaxFindings int
 
 	// Namespace is the prefix of the keys. Defaults to [qless.DefaultNamespace].
 	Namespace string
 
-	// Pause is the time to wait after each step, which leaves the server to others. Defaults to 1 ms.
-	// The value -1 means no pause.
+	// Pause is the time to wait after each step, to leave the server to others. Defaults to 1 ms. The
+	// value -1 means no pause.
 	Pause time.Duration
 
-	// Progress, if set, is called from time to time. A panic ends the exam with an error, as one of
-	// Clock does.
+	// Progress, if set, is called from time to time. A panic in Progress or Clock ends the exam with
+	// an error.
 	Progress func(Progress)
 
-	// Step is the number of keys, or members of a key, that are read at once, from 10 to 1000.
-	// Defaults to 200.
+	// Step is the number of keys, or members of a key, to read at once, from 10 to 1000. Defaults to
+	// 200.
 	Step int
 }
 
@@ -75,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 // Progress is the progress of an exam.
 type Progress struct {
 	Keys     int `json:"keys"`  // examined
-	Total    int `json:"total"` // all keys of the database, also of other namespaces
+	Total    int `json:"total"` // all keys of the database, in any namespace
 	Jobs     int `json:"jobs"`
 	Findings int `json:"findings"`
 }
@@ -89,16 +89,16 @@ type Report struct {
 	Jobs  int `json:"jobs"`
 	Total int `json:"total"`
 
-	// Steps is the number of steps that the exam took.
+	// Steps is the number of steps taken.
 	Steps int `json:"steps"`
 
-	// Findings are the problems found. It is not nil.
+	// Findings are the problems found, never nil.
 	Findings []Reason `json:"findings"`
 
-	// Truncated is true if there are more findings than MaxFindings.
+	// Truncated is true if the exam found more than MaxFindings problems.
 	Truncated bool `json:"truncated,omitempty"`
 
-	// Skipped lists the checks that were not possible, with the reasons. It is not nil.
+	// Skipped lists the checks that could not run, with the reasons. It is never nil.
 	Skipped []string `json:"skipped"`
 
 	Took time.Duration `json:"took"` // in JSON, text such as "1m30s"
@@ -110,7 +110,7 @@ func (r Report) MarshalJSON() ([]byte, error) { return units.Marshal(r) }
 // UnmarshalJSON reads the output of MarshalJSON.
 func (r *Report) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, r) }
 
-// With returns the findings of a severity.
+// With returns the findings with a severity.
 func (r *Report) With(severity Gravity) []Reason {
 	var found []Reason
 	for _, f := range r.Findings {
@@ -124,20 +124,20 @@ func (r *Report) With(severity Gravity) []Reason {
 // codeFailed is the result of the check of a failed job.
 const codeFailed ReasonCode = "?failed"
 
-// Examine reads a whole namespace and reports damage and dangers: misplaced jobs, members of sets
-// whose jobs are gone, inconsistent locks, dependencies, tags and failure groups, leftovers of
-// workers and jobs that are gone, and dangerous settings of the namespace and the server.
+// Examine reads a whole namespace and reports damage and dangers: misplaced jobs, set members
+// without jobs, inconsistent locks, dependencies, tags and failure groups, leftovers of workers and
+// jobs that are gone, and dangerous settings of the namespace and the server.
 //
-// It may run on a server that is in use. It reads keys by SCAN and similar commands, a Step at a
-// time with a Pause after each, and checks up to 100 jobs with one script. Everything that a
-// finding depends on is read atomically by one script, so concurrent work is never mistaken for
-// damage. A job that keeps moving may be examined twice, or only in some of its places.
+// Examine may run on a server in use. Keys are read by SCAN and similar commands, a Step at a time
+// with a Pause after each, and one script checks up to 100 jobs. That script reads all facts behind
+// a finding atomically, so concurrent work is never mistaken for damage. A job that keeps moving
+// may be examined twice, or only in some of its places.
 //
 // A plain job costs about 10 commands on the server. [EstimateExam] estimates the time of a whole
-// exam. Examine keeps the jid of each failed job in memory. It changes nothing. The user needs
-// permission for SCAN, TYPE and others: see the page docs/doctor.md.
+// exam. Examine keeps the jid of each failed job in memory and changes nothing. The user needs
+// permission for SCAN, TYPE and other commands: see the page docs/doctor.md.
 //
-// If it fails or the context ends, it returns the report so far with the error:
+// If the exam fails or the context ends, Examine returns the report so far with the error:
 // [qless.ErrUnavailable] if the server can't be reached, [qless.ErrInvalid] for invalid options.
 func Examine(ctx context.Context, rdb redis.UniversalClient, options Options) (*Report, error) {
 	reports, err := ExamineAll(ctx, rdb, options, options.Namespace)
@@ -148,9 +148,9 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 }
 
 // ExamineAll is [Examine] for several namespaces, such as the results of inspect.Namespaces. It
-// returns a report for each, in the same order, and walks through the keys of each server once. The
-// findings about a server are in the report of its first namespace. Options.Namespace is ignored,
-// and MaxFindings applies to each namespace.
+// returns one report per namespace, in the same order, and walks through the keys of each server
+// once. Findings about a server are in the report of the server's first namespace.
+// Options.Namespace is ignored, and MaxFindings applies to each namespace.
 func ExamineAll(
 	ctx context.Context, rdb redis.UniversalClient, options Options, namespaces ...string,
 ) ([]*Report, error) {
@@ -182,14 +182,14 @@ func ExamineAll(
 	return reports, nil
 }
 
-// skip records a check that was not possible.
+// skip records a check that could not run.
 func (e *exam) skip(what string, err error) {
 	e.report.Skipped = append(e.report.Skipped, what+": "+err.Error())
 }
 
 // An Estimate predicts the time of an exam.
 type Estimate struct {
-	Keys  int           `json:"keys"` // of the database, also of other namespaces
+	Keys  int           `json:"keys"` // of the database, in any namespace
 	Steps int           `json:"steps"`
 	Took  time.Duration `json:"took"` // in JSON, text such as "1m30s"
 }
@@ -201,9 +201,8 @@ func (e Estimate) MarshalJSON() ([]byte, error) { return units.Marshal(e) }
 func (e *Estimate) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, e) }
 
 // EstimateExam estimates how long [Examine] will take from the number of keys in the database, a
-// sample of them, and the time of a round trip. The estimate is right within a factor of about
-// three. It costs about ten commands, and one for each key of the sample with statistics or rates,
-// at most 2 * Step.
+// sample of keys, and the round-trip time. The estimate is right within a factor of about three. It
+// costs about ten commands, and one per sampled key with statistics or rates, at most 2 * Step.
 func EstimateExam(
 	ctx context.Context, rdb redis.UniversalClient, options Options,
 ) (Estimate, error) {
@@ -215,7 +214,7 @@ func EstimateExam(
 	if err != nil {
 		return Estimate{}, coded(err)
 	}
-	const pings = 4 // with TIME, as a server that can't save its data refuses PING
+	const pings = 4 // with TIME, because a server that can't save its data refuses PING
 	began := time.Now()
 	for range pings {
 		if err := e.rdb.Time(ctx).Err(); err != nil {
@@ -227,24 +226,24 @@ func EstimateExam(
 	if err != nil {
 		return Estimate{}, coded(err)
 	}
-	// Two steps for each Step of keys, and one for each 100 items, of which a key has about one.
+	// Two steps for each Step of keys, and one per 100 items: a key has about one item.
 	steps := 2*(int(total)/e.Step+1) + int(total)/itemsAtOnce + seen.steps(int(total), e.Step) + 10
 	perStep := trip + max(e.Pause, 0) + stepTime
 	return Estimate{Keys: int(total), Steps: steps, Took: time.Duration(steps) * perStep}, nil
 }
 
-// stepTime is roughly the time that the server takes for a step.
+// stepTime is roughly the server's time for a step.
 const stepTime = 500 * time.Microsecond
 
 // A sample describes some keys of the database.
 type sample struct {
-	keys    int // of any namespace
-	walked  int // keys whose members an exam reads, in a step for each
+	keys    int // in any namespace
+	walked  int // keys with members that an exam reads, a step each
 	figures int // fields of statistics or rates
 }
 
-// steps returns the number of steps that an exam takes for the members of keys, if all keys are
-// like the sample. The members of other keys are jobs, which count as keys.
+// steps returns the number of steps needed for the members of keys, if the sample is typical. The
+// members of other keys are jobs, and count as keys.
 func (s sample) steps(keys, step int) int {
 	if s.keys == 0 {
 		return 0
@@ -253,12 +252,10 @@ func (s sample) steps(keys, step int) int {
 	return int(found * float64(keys) / float64(s.keys))
 }
 
-// maxSampleScans is the maximum number of scans for a sample: a table that has shrunk has empty
-// slots.
+// maxSampleScans is the maximum number of scans for a sample: a shrunken table has empty slots.
 const maxSampleScans = 5
 
-// sample reads up to Step keys. SCAN returns them in the order of their hashes, which is as good as
-// random.
+// sample reads up to Step keys. SCAN returns keys in the order of their hashes, as good as random.
 func (e *exam) sample(ctx context.Context) (sample, error) {
 	var seen sample
 	var figures []string
@@ -287,7 +284,7 @@ func (e *exam) sample(ctx context.Context) (sample, error) {
 	return seen, err
 }
 
-// fields returns the total number of fields of the hashes that the user may read.
+// fields returns the total number of fields in the hashes that the user may read.
 func (e *exam) fields(ctx context.Context, hashes []string) (total int, err error) {
 	pipe := e.rdb.Pipeline()
 	lengths := make([]*redis.IntCmd, len(hashes))

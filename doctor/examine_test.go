@@ -24,7 +24,7 @@ func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
 	require.Empty(t, changed(before, e.dump()), "it changes nothing")
 }
 
-// Such a job keeps the field of its grace period.
+// A timed-out job keeps the field of its grace period.
 func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j")
@@ -36,7 +36,7 @@ func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// Scripts of other clients record no lifetimes, and that of qless-php keeps a list for each queue.
+// Classic scripts record no lifetimes, and that of qless-php keeps a list for each queue.
 func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "j", qless.KeepFor(time.Hour))
@@ -61,7 +61,7 @@ func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	}
 }
 
-// Clients in other languages run the drop-in script, send the time, and know no extensions.
+// Classic clients run the drop-in script, send the time, and know no extensions.
 func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	now := time.Now()
@@ -93,7 +93,7 @@ func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	}
 }
 
-// Another client's script that completes a job with a KeepFor does not record when to delete it.
+// A classic script that completes a job with a KeepFor does not record when to delete it.
 func TestRecordsThatOthersCompletedAreWell(t *testing.T) {
 	e := newEnvWith(t, nil)
 	queue := e.Client.Queue("q")
@@ -140,7 +140,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	require.Equal(t, doctor.ReasonLost, broken[0].Code)
 }
 
-// Jobs run while everything is examined, again and again.
+// Jobs run while everything is examined again and again.
 func TestWorkIsNotTakenForDamage(t *testing.T) {
 	e := newEnvWith(t, nil)
 	const rounds = 300

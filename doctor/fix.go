@@ -11,18 +11,17 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Fix repairs findings and returns the repaired ones. One script repairs each finding, after it has
-// checked that the finding still holds. Findings that no longer hold or are not Fixable are
-// skipped.
+// Fix repairs findings and returns the repaired ones. A script per finding checks that the finding
+// still holds and repairs it. Fix skips findings that no longer hold or are not Fixable.
 //
-// The record of a job decides: the job is moved to the place that it names and removed from all
-// others. If several keys disagree on when a lock expires, the latest time is kept. A job that
-// waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
-// run, failed or deleted, except for histories that belong to no job.
+// The job's record decides: Fix moves a job to the place in its record and removes it from all
+// other places. If several keys disagree on a lock's expiry, the latest time is kept. A job without
+// remaining dependencies becomes runnable; workers notice at their next poll. Fix runs, fails and
+// deletes nothing, except for histories without a job.
 //
-// If it fails or the context ends, it returns the findings repaired so far with the error. A repair
-// that the server refuses, such as because of a key of a wrong type, does not stop the others. Fix
-// ignores the options Step, MaxFindings and Progress.
+// If a repair fails or the context ends, Fix returns the findings repaired so far with the error. A
+// repair that the server refuses, such as because of a key of a wrong type, does not stop the
+// others. Fix ignores the options Step, MaxFindings and Progress.
 func Fix(
 	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Reason,
 ) ([]Reason, error) {
@@ -31,7 +30,7 @@ func Fix(
 		return nil, err
 	}
 	findings = slices.Clone(findings)
-	rank := func(r Reason) uint { return uint(slices.Index(order, r.Code)) } // of -1, the largest
+	rank := func(r Reason) uint { return uint(slices.Index(order, r.Code)) } // -1: largest
 	slices.SortStableFunc(findings, func(a, b Reason) int { return cmp.Compare(rank(a), rank(b)) })
 	var fixed []Reason
 	var refused error
@@ -49,7 +48,7 @@ func Fix(
 	return fixed, coded(refused)
 }
 
-// order is the order of repairs. Repairs that others need come first, and kinds not listed last.
+// order is the order of repairs. Repairs that others need come first, and unlisted kinds last.
 var order = []ReasonCode{
 	ReasonClaimDead, ReasonClaimLacking,
 	ReasonDependencyOneSided, ReasonDependencyLeft, ReasonDependencyOver, ReasonWaitsForNothing,

@@ -22,12 +22,12 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A harm is a random damage: a change of one key or one of its members.
+// A harm is random damage: a change of one key or one member.
 type harm struct {
 	what string
 	key  string // without the prefix
-	jid  string // of the job whose record it damages, or empty
-	do   []any  // the commands, of which the first word is the operation and the second the key
+	jid  string // of the damaged job record, or empty
+	do   []any  // the commands: an operation, a key and arguments
 }
 
 // strange are values that no program writes.
@@ -36,8 +36,8 @@ var strange = []string{"", "garbage", "1e300", "-1", "nan", "\xff\x00", "{}", "7
 // scores are times and places that no program writes.
 var scores = []string{"inf", "-inf", "1e300", "-1"}
 
-// harms returns all harms to the keys of the namespace: each key and each member is gone, another
-// one, garbage, of a wrong type, or an extreme number.
+// harms returns all harms to the namespace's keys: a key or member is deleted, unexpected, garbage,
+// of a wrong type, or an extreme number.
 func (e *env) harms() []harm {
 	e.t.Helper()
 	all := e.dump()
@@ -128,7 +128,7 @@ func (e *env) drain(worker *qless.Client, h harm, ran map[string]int) {
 		e.refused(err)
 		for _, queue := range queues {
 			if queue.Name == "" {
-				continue // of a job whose queue was damaged
+				continue // a job of a damaged queue
 			}
 			jobs, err := worker.Queue(queue.Name).Pop(e.ctx, 20)
 			e.refused(err)
@@ -138,7 +138,7 @@ func (e *env) drain(worker *qless.Client, h harm, ran map[string]int) {
 	}
 }
 
-// refused requires that an error is one of a damaged key.
+// refused requires that an error reports a damaged key.
 func (e *env) refused(err error) {
 	e.t.Helper()
 	if err != nil && !errors.Is(err, qless.ErrServer) {
@@ -146,18 +146,18 @@ func (e *env) refused(err error) {
 	}
 }
 
-// live are the jobs of furnish that are not done, each with the jobs that it waits for.
+// live are the unfinished jobs of furnish, each with its dependencies.
 var live = map[string][]string{
 	"running": nil, "waiting": nil, "scheduled": nil, "depends": {"waiting", "running"},
 	"unique": nil, "slot": nil, "parked": {"slot"}, "one": nil, "failed": nil, "other": nil,
 	"recurring-1": {"recurring"}, "held": nil,
 }
 
-// decisive are the fields of a record that decide what becomes of its job.
+// decisive are the fields of a record that decide a job's fate.
 var decisive = []string{"state", "queue", "failure", "x:o", "interval"}
 
-// excused reports whether a job need not run: its own record was damaged, or that of a job that it
-// waits for; or a finding that can't be repaired is about one of them, or about the damaged key.
+// excused reports whether a job need not run: its record or that of a dependency was damaged, or an
+// unrepairable finding concerns one of these jobs or the damaged key.
 func (e *env) excused(findings []doctor.Reason, h harm, jid string) bool {
 	about := append([]string{jid}, live[jid]...)
 	if slices.Contains(about, h.jid) && (len(h.do) == 2 || slices.Contains(decisive, h.do[2].(string))) {
@@ -189,7 +189,7 @@ func TestRandomDamageIsFoundAndRepaired(t *testing.T) {
 	}
 }
 
-// newHarmed returns an env on a server that it empties and furnishes.
+// newHarmed returns an env on a server, emptied and furnished.
 func newHarmed(t *testing.T, server *testkit.Server, rdb *redis.Client) *env {
 	t.Helper()
 	e := &env{t: t, ctx: t.Context(), server: server, rdb: rdb, clock: testkit.NewClock()}
@@ -200,7 +200,7 @@ func newHarmed(t *testing.T, server *testkit.Server, rdb *redis.Client) *env {
 	return e
 }
 
-// furnishMore adds a key of each kind that is copied by a dump and that furnish does not make.
+// furnishMore adds a key of each kind that a dump copies and furnish does not create.
 func (e *env) furnishMore() {
 	e.t.Helper()
 	e.do(e.Limit("rate").Set(e.ctx, qless.LimitConfig{Rate: 100, Per: time.Hour}))
@@ -248,7 +248,7 @@ func (e *env) complete(jobs []*qless.Job, h harm, ran map[string]int) {
 }
 
 // workers are the ways in which workers run jobs during a repair. Each returns a function that ends
-// their work.
+// the work.
 var workers = []func(e *env, worker *qless.Client, h harm, ran map[string]int) (end func()){
 	func(*env, *qless.Client, harm, map[string]int) func() { return func() {} },
 	// Jobs are taken before the repair and completed after it.
@@ -274,8 +274,8 @@ var workers = []func(e *env, worker *qless.Client, h harm, ran map[string]int) (
 	},
 }
 
-// check damages the namespace, repairs it while workers run jobs, and requires that nothing stays
-// broken without being told, and that every job runs once.
+// check damages the namespace, repairs it while workers run jobs, and requires that no damage
+// remains unreported and that every job runs once.
 func (e *env) check(
 	h harm, work func(e *env, worker *qless.Client, h harm, ran map[string]int) (end func()),
 ) {

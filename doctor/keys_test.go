@@ -35,7 +35,7 @@ func (e *env) addKey(kind keys.Kind) {
 	}
 }
 
-// A key of any kind is known, even one that lasts for seconds after a worker has stopped.
+// Every kind of key is known, even a key that lasts for seconds after a worker has stopped.
 func TestKeysOfAllKindsAreKnown(t *testing.T) {
 	e := newEnvWith(t, nil)
 	for _, kind := range keys.Kinds() {
@@ -59,8 +59,7 @@ func TestAWorkerThatStopsLeavesNoUnknownKey(t *testing.T) {
 	require.Empty(t, e.examine())
 }
 
-// The type of a key tells a job from the list of another one. Clients in other languages put such
-// jobs.
+// The type of a key tells a job from another job's list. Classic clients put such jobs.
 func TestAJobMayBeNamedLikeAList(t *testing.T) {
 	e := newEnvWith(t, nil)
 	for _, jid := range []string{"a-history", "b-dependents", "c-history-dependencies"} {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A ReasonCode is the kind of a [Reason]. Programs may rely on it: it does not change.
+// A ReasonCode is the kind of a [Reason]. Codes do not change, so programs may rely on them.
 type ReasonCode string
 
-// Problems that a status tells, the gravest first.
+// Problems in a status, the gravest first.
 const (
 	ReasonMemoryFull         ReasonCode = "memory_full"
 	ReasonRefused            ReasonCode = "refused"
@@ -121,18 +121,18 @@ const (
 	ReasonClockSkew          ReasonCode = "clock_skew"
 )
 
-// A Kind describes the reasons of a code. Its texts are templates over the fields of the reason.
+// A Kind describes the reasons with a code. The texts are templates over the fields of a reason.
 type Kind struct {
 	Code    ReasonCode
-	Gravity Gravity // the usual one
+	Gravity Gravity // the usual gravity
 
-	Text  string // the sentence of [Explain] or [Examine], if it is not that of a status
+	Text  string // the sentence of [Explain] or [Examine], if not that of a status
 	Line  string // the sentence of a status; if there are Lines, after the word queue and its name
 	Lines string // the same for several queues, after their number and names
 
 	Advice  string // what an operator can do
-	Command string // the command that does so; " | " separates alternatives
-	Look    string // the command that a status suggests, if it is another one
+	Command string // the command for this; " | " separates alternatives
+	Look    string // the command that a status suggests, if different
 }
 
 // Kinds returns the table of reasons. The problems of a status come first, the gravest first.

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A look holds what Explain has read about a queue, beside its state.
+// A look holds what Explain has read about a queue in addition to its state.
 type look struct {
 	QueueStatus
 	client *qless.Client
@@ -24,15 +24,15 @@ type look struct {
 	groups   map[string]int
 	rates    map[string]inspect.Rates // by klass
 	graced   []inspect.Row
-	followed []*qless.Job // jobs that depend on others, the first ones
-	ready    []*qless.Job // waiting or scheduled jobs, the first ones
-	problems []Reason     // of the queue, that a status tells, too
+	followed []*qless.Job // the first jobs with dependencies
+	ready    []*qless.Job // the first waiting or scheduled jobs
+	problems []Reason     // of the queue, shared with a status
 	needed   map[string]*qless.Job
 
 	waiting, running, stalled, scheduled, depends []inspect.Row
 }
 
-// read reads everything that matters, given the counts.
+// read reads all relevant data, according to the counts.
 func (l *look) read(ctx context.Context) error {
 	var err error
 	if l.QueueCounts, err = l.client.Queue(l.Name).Counts(ctx); err != nil {
@@ -64,10 +64,10 @@ func (l *look) isEmpty() bool {
 	return l.Waiting+l.Running+l.Stalled+l.Scheduled+l.Depends+l.Recurring == 0
 }
 
-// isReady reports whether there are jobs to take, or would be if a limit had free slots.
+// isReady reports whether workers could take jobs now, or could if a limit had free slots.
 func (l *look) isReady() bool { return l.Waiting+l.Stalled+l.parked("") > 0 }
 
-// parked counts the jobs, among those read, that wait for a limit, or for any if it is "".
+// parked counts the jobs waiting for a limit, among the jobs read, or for any limit if it is "".
 func (l *look) parked(limit string) (n int) {
 	for i := range l.scheduled {
 		if at := l.scheduled[i].Parked; at != "" && (at == limit || limit == "") {
@@ -77,7 +77,7 @@ func (l *look) parked(limit string) (n int) {
 	return n
 }
 
-// readKnown finds out whether the queue is known.
+// readKnown looks up whether the queue is known.
 func (l *look) readKnown(ctx context.Context) error {
 	all, err := l.client.Queues(ctx)
 	names := each(all, func(q *qless.QueueCounts) string { return q.Name })
@@ -102,7 +102,7 @@ func (l *look) readJobs(ctx context.Context) error {
 	return l.readLists(ctx, inspect.JobLists()...)
 }
 
-// readLists reads the first jobs of each of some lists that is not empty, unless they are known.
+// readLists reads the first jobs of each given list, unless the list is empty or was read before.
 func (l *look) readLists(ctx context.Context, lists ...inspect.List) error {
 	rows := map[inspect.List]*[]inspect.Row{
 		inspect.Waiting: &l.waiting, inspect.Running: &l.running, inspect.Stalled: &l.stalled,
@@ -135,7 +135,7 @@ func (l *look) readLimits(ctx context.Context) error {
 	return nil
 }
 
-// readGraced finds the running jobs whose workers have lost their locks.
+// readGraced looks for running jobs with workers that have lost their locks.
 func (l *look) readGraced(ctx context.Context) error {
 	if len(l.running) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (l *look) readReady(ctx context.Context) (err error) {
 	return err
 }
 
-// readNeeded reads the jobs that others wait for.
+// readNeeded reads the parents.
 func (l *look) readNeeded(ctx context.Context) (err error) {
 	first := jidsOf(l.depends)
 	if len(first) == 0 {
@@ -200,7 +200,7 @@ func (l *look) readNow(ctx context.Context) error {
 	return err
 }
 
-// readProblems finds the problems of the queue that a status tells, too.
+// readProblems looks for the queue's problems, as a status does.
 func (l *look) readProblems(ctx context.Context) error {
 	for _, find := range []func() ([]Reason, error){
 		func() ([]Reason, error) { return schedules(ctx, l.client) },
@@ -231,8 +231,8 @@ func (l *look) readProblems(ctx context.Context) error {
 	return nil
 }
 
-// lost finds jobs of the queue that run without locks, among the first jobs of the workers that are
-// not in its lists.
+// lost looks for jobs of the queue running without locks, among the workers' first jobs. Jobs in
+// the queue's lists are not checked.
 func (l *look) lost(ctx context.Context) ([]Reason, error) {
 	jids, err := heldJobs(ctx, l.client, l.workers.all)
 	if err != nil {
@@ -243,7 +243,7 @@ func (l *look) lost(ctx context.Context) ([]Reason, error) {
 	return lostJobs(ctx, l.client, first(jids), l.Name)
 }
 
-// readGroups reads the numbers of jobs in the groups of [look.unhandledGroups].
+// readGroups reads the number of jobs in each of the groups of [look.unhandledGroups].
 func (l *look) readGroups(ctx context.Context) error {
 	l.groups = map[string]int{}
 	for _, group := range l.unhandledGroups() {
@@ -258,11 +258,10 @@ func (l *look) readGroups(ctx context.Context) error {
 	return nil
 }
 
-// readRates counts how the jobs of the queue ended in the last hour, for the klasses of runnable
-// jobs.
+// readRates counts how the queue's jobs ended in the last hour, for the klasses of runnable jobs.
 func (l *look) readRates(ctx context.Context) error {
 	runnable := l.runnable()
-	// This does not use the client's clock. A machine whose clock is wrong finds nothing.
+	// The client's clock is not used here. A machine with a wrong clock finds nothing.
 	now := time.Now()
 	for i := range runnable {
 		if at := runnable[i].Since; at.After(now) {
@@ -272,7 +271,7 @@ func (l *look) readRates(ctx context.Context) error {
 	l.rates = map[string]inspect.Rates{}
 	klasses := klassesOf(runnable)
 	if len(klasses) > maxRated {
-		klasses = []string{""} // all of them: this costs more
+		klasses = []string{""} // all klasses: this costs more
 	}
 	for _, klass := range klasses {
 		groups, err := l.in.RatesByKlass(ctx, inspect.RateQuery{

@@ -17,17 +17,17 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// An env is a real server with a client whose worker is called w1.
+// An env is a real server with a client named w1.
 type env struct {
 	*qless.Client
 	t      testing.TB
 	ctx    context.Context
 	server *testkit.Server
 	rdb    *redis.Client
-	clock  *testkit.Clock // nil for that of the server
+	clock  *testkit.Clock // nil for the server's clock
 }
 
-// newEnv returns an env whose clock only the test advances.
+// newEnv returns an env with a clock that only the test advances.
 func newEnv(t testing.TB) *env {
 	t.Helper()
 	return newEnvWith(t, testkit.NewClock())

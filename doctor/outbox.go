@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// An Outbox is what the relays of an outbox have reported last.
+// An Outbox is the last report of an outbox's relays.
 type Outbox struct {
 	Name     string         `json:"name"`
 	Reported time.Time      `json:"reported"`           // by the server's clock
-	Rows     int            `json:"rows"`               // that wait; 10,000 if there are more
-	Oldest   time.Duration  `json:"oldest"`             // the age of the oldest of them
-	Problems map[string]int `json:"problems,omitempty"` // the rows that are set aside, by kind
+	Rows     int            `json:"rows"`               // waiting rows; 10,000 if there are more
+	Oldest   time.Duration  `json:"oldest"`             // the age of the oldest waiting row
+	Problems map[string]int `json:"problems,omitempty"` // rows set aside, by kind
 }
 
 // MarshalJSON writes Oldest as text.
@@ -26,7 +26,7 @@ func (o Outbox) MarshalJSON() ([]byte, error) { return units.Marshal(o) }
 // UnmarshalJSON reads the output of MarshalJSON.
 func (o *Outbox) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, o) }
 
-// Aside returns the number of rows that are set aside.
+// Aside returns the number of rows set aside.
 func (o *Outbox) Aside() (n int) {
 	for _, some := range o.Problems {
 		n += some
@@ -34,7 +34,7 @@ func (o *Outbox) Aside() (n int) {
 	return n
 }
 
-// relaysSilent is the time after which an outbox without a report has no relay.
+// relaysSilent is the time without a report after which an outbox has no relay.
 const relaysSilent = 3 * time.Minute
 
 // maxOutboxes is the maximum number of outboxes in a status.

@@ -13,34 +13,33 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// Thresholds of problems, which are also those of checks.
+// Thresholds of problems, also used by checks.
 const (
-	// Late is the wait from which jobs are late, if it is not set.
+	// Late is the wait from which jobs are late, if not set otherwise.
 	Late = 5 * time.Minute
 
 	// MemoryLow is the share of used memory from which memory is low.
 	MemoryLow = 0.8
 
-	// ManyFailed is the number of failed jobs from which they are a problem even if few jobs are
-	// failing.
+	// ManyFailed is the number of failed jobs that is a problem even if few jobs are failing.
 	ManyFailed = 100
 )
 
 // Failures need attention if their share of the runs exceeds failingShare, and their number per
-// minute reaches failingRate. They are urgent if one of the others is reached.
+// minute reaches failingRate. They are urgent if they also reach lostShare or lostRate.
 const (
 	failingShare, failingRate = 0.1, 1
 	lostShare, lostRate       = 0.5, 10
 )
 
-// retriedShare is the share of the runs above which retries need attention, at the same rates. They
-// are urgent if nothing completes.
+// retriedShare is the share of the runs above which retries need attention, at the same rates.
+// Retries are urgent if nothing completes.
 const retriedShare = 0.5
 
-// unworked is the longest that jobs may wait without a worker: deploys replace workers.
+// unworked is the longest that jobs may wait without a worker, since deploys replace workers.
 const unworked = time.Minute
 
-// grave is the gravity of a problem.
+// grave returns the gravity of a problem.
 func grave(urgent bool) Gravity {
 	if urgent {
 		return Urgent
@@ -72,7 +71,7 @@ func has(found []Reason, code ReasonCode) bool {
 	return slices.ContainsFunc(found, func(r Reason) bool { return r.Code == code })
 }
 
-// manyFailed reports that many failed jobs wait for a person.
+// manyFailed reports many failed jobs that need a person.
 func (s *Status) manyFailed() []Reason {
 	failed := s.Failed()
 	if failed < ManyFailed {
@@ -88,8 +87,8 @@ func (s *Status) manyFailed() []Reason {
 	return []Reason{r}
 }
 
-// memoryProblems returns the problems of the server's memory. A low one is urgent if it will delete
-// jobs.
+// memoryProblems returns the problems of the server's memory. Low memory is urgent if the server
+// will delete jobs.
 func (s *Status) memoryProblems() []Reason {
 	memory := &s.Memory
 	if memory.Max == 0 {
@@ -103,7 +102,7 @@ func (s *Status) memoryProblems() []Reason {
 	return found
 }
 
-// The codes of the errors of a server that refuses every change.
+// Error codes of a server that refuses every change.
 const (
 	misconf    = "MISCONF"
 	noReplicas = "NOREPLICAS"
@@ -132,7 +131,7 @@ func (s *Status) damagedKeys() []Reason {
 	return found
 }
 
-// queueOfKey returns the queue whose jobs a key holds, or the empty string.
+// queueOfKey returns the queue of the jobs in a key, or the empty string.
 func queueOfKey(namespace, key string) string {
 	found, known := keys.Of(strings.TrimPrefix(key, namespace), keys.ZSet)
 	if !known || !strings.HasPrefix(found.Pattern, "q:") {
@@ -164,7 +163,7 @@ func (s *Status) queueProblems(late time.Duration) []Reason {
 	return found
 }
 
-// shared merges the same problem of several queues into one.
+// shared merges the same problem of several queues.
 func shared(some []Reason) Reason {
 	all := some[0]
 	if len(some) == 1 {
@@ -190,7 +189,7 @@ func (q *QueueStatus) problems(late time.Duration) []Reason {
 	return slices.Concat(q.waitProblems(late), q.runProblems(), q.found)
 }
 
-// isWaiting reports whether jobs wait, or recurring ones are due.
+// isWaiting reports whether jobs wait or recurring jobs are due.
 func (q *QueueStatus) isWaiting() bool { return q.Waiting > 0 || q.Oldest > 0 }
 
 func (q *QueueStatus) paused() []Reason {
@@ -200,7 +199,7 @@ func (q *QueueStatus) paused() []Reason {
 	return []Reason{{Code: ReasonPaused, Certain: true, Jobs: q.Waiting}}
 }
 
-// concurrency reports that the queue runs as many jobs as it may.
+// concurrency reports that the queue runs as many jobs as allowed.
 func (q *QueueStatus) concurrency() []Reason {
 	most := q.MaxConcurrency
 	if most == 0 || q.Running < most || !q.isWaiting() {
@@ -211,7 +210,7 @@ func (q *QueueStatus) concurrency() []Reason {
 	}}
 }
 
-// rate reports that the queue has started as many jobs as it may.
+// rate reports that the queue has started as many jobs as allowed.
 func (q *QueueStatus) rate() []Reason {
 	if q.settings.NextStart.IsZero() || !q.isWaiting() {
 		return nil
@@ -222,8 +221,8 @@ func (q *QueueStatus) rate() []Reason {
 	}}
 }
 
-// noTakers reports that no known worker takes jobs from the queue, or that all of them are paused
-// or stopping.
+// noTakers reports that no known worker takes jobs from the queue, or that all such workers are
+// paused or stopping.
 func (q *QueueStatus) noTakers() []Reason {
 	switch {
 	case q.Workers > 0:
@@ -239,14 +238,14 @@ func (q *QueueStatus) noTakers() []Reason {
 	return []Reason{r}
 }
 
-// ofWorkers returns a reason for jobs to wait for workers. It is only certain if all listed workers
-// are registered.
+// ofWorkers returns a reason for jobs to wait for workers, certain only if all listed workers are
+// registered.
 func (q *QueueStatus) ofWorkers(code ReasonCode) Reason {
 	return Reason{Code: code, Certain: q.silent == 0, Jobs: q.Waiting, Silent: q.silent}
 }
 
-// waitProblems returns the problems of jobs that wait for workers: the first cause that is certain,
-// or that they are late.
+// waitProblems returns the problems of jobs waiting for workers: the first certain cause, or
+// lateness.
 func (q *QueueStatus) waitProblems(late time.Duration) []Reason {
 	var found []Reason
 	isLate, lateness := q.Oldest >= late, ""
@@ -277,7 +276,7 @@ func (q *QueueStatus) waitProblems(late time.Duration) []Reason {
 	return found
 }
 
-// runProblems returns the problem of jobs that run and don't complete.
+// runProblems returns the problem of runs that don't complete.
 func (q *QueueStatus) runProblems() []Reason {
 	completed, failed, retried := q.Rates.Completed, q.Rates.Failed, q.Rates.Retried
 	all := completed + failed + retried
@@ -296,7 +295,7 @@ func (q *QueueStatus) runProblems() []Reason {
 	return nil
 }
 
-// ofSchedule returns the problem of a schedule that is overdue, or that no worker follows.
+// ofSchedule returns the problem of an overdue schedule, or of a schedule without followers.
 func ofSchedule(schedule *inspect.ScheduleInfo) Reason {
 	r := Reason{
 		Code: ReasonScheduleUnfollowed, Queue: schedule.Queue, Schedule: schedule.ID,
@@ -316,8 +315,8 @@ func followers(n int) string {
 	return verb(n, "worker", "follows", "follow") + " it"
 }
 
-// passes reports whether a limit only spreads its jobs over time: its rate lets all of them start
-// before they are late.
+// passes reports whether a limit only spreads jobs over time: at its rate, all parked jobs can
+// start before they are late.
 func passes(limit *inspect.LimitInfo, late time.Duration) bool {
 	c := limit.Config
 	if c.Rate == 0 || !limit.HeldUntil.IsZero() || c.Concurrency > 0 && limit.Used >= c.Concurrency {

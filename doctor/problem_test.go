@@ -22,7 +22,7 @@ func codes(o *Status) string {
 	return strings.Join(all, " ")
 }
 
-// A user may lack the permission for CONFIG.
+// A user may lack permission for CONFIG.
 func TestWhetherAServerKeepsAnythingIsSeenByINFO(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ func queueOf(counts qless.QueueCounts, oldest time.Duration) QueueStatus {
 	}
 }
 
-// spread returns a limit of one job a second, for which a number of jobs wait.
+// spread returns a limit of one job a second with a number of waiting jobs.
 func spread(parked int) []inspect.LimitInfo {
 	return []inspect.LimitInfo{{LimitOverview: inspect.LimitOverview{
 		Name: "shop", Parked: parked, Config: qless.LimitConfig{Rate: 1, Per: time.Second},
@@ -225,7 +225,7 @@ func TestFailedJobsOfManyGroupsAreListed(t *testing.T) {
 	require.Equal(t, "qless failed ls", p.Command)
 }
 
-// If a tenth of a queue's jobs fail, that is a problem, but not an urgent one.
+// A problem is not urgent if a tenth of a queue's jobs fail.
 func TestFewFailuresAreNotUrgent(t *testing.T) {
 	for _, test := range []struct {
 		rates  Throughput

@@ -17,20 +17,20 @@ import (
 )
 
 // A Reason is a cause that keeps jobs waiting, a problem of a namespace, or a case of damage or
-// danger. [Kinds] describes the codes. The fields that are set depend on the code.
+// danger. [Kinds] describes the codes. The code determines which fields are set.
 type Reason struct {
 	Code    ReasonCode `json:"code"`
 	Gravity Gravity    `json:"gravity"`
 
-	// Sentence describes it in words.
+	// Sentence describes the reason in words.
 	Sentence string `json:"sentence"`
 
-	// Certain is true if it is known to be so. Otherwise it may be, because not everything is known,
-	// for instance about workers in other languages.
+	// Certain is true if the reason is known to be true. Otherwise the reason is possible, because
+	// some facts are unknown, for instance about classic workers.
 	Certain bool `json:"certain"`
 
-	// Queue is the queue that it harms most. Queues are set if it harms several, the most harmed
-	// first.
+	// Queue is the queue harmed most. Queues are set if several are harmed, starting with the most
+	// harmed.
 	Queue  string   `json:"queue,omitempty"`
 	Queues []string `json:"queues,omitempty"`
 
@@ -48,33 +48,32 @@ type Reason struct {
 	Key    string `json:"key,omitempty"`
 	Member string `json:"member,omitempty"`
 
-	// JID is the job concerned, or one that holds up others. JIDs are some of several, at most 20.
+	// JID is the job concerned or a job that holds up others. JIDs are some of several, at most 20.
 	JID  string   `json:"jid,omitempty"`
 	JIDs []string `json:"jids,omitempty"`
 
-	// Jobs is the number of jobs that wait because of it, or that fail or are retried per minute. If
-	// Sampled is true, it counts the first ones only.
+	// Jobs is the number of jobs kept waiting, or the number of failures or retries per minute. If
+	// Sampled is true, only the first jobs were counted.
 	Jobs    int  `json:"jobs,omitempty"`
 	Sampled bool `json:"sampled,omitempty"`
 
-	// Until is the time at which it ends by itself.
+	// Until is the time at which the reason ends by itself.
 	Until time.Time `json:"until,omitzero"`
 
-	// Max is the maximum number of jobs that may run, or that may start in a time.
+	// Max is the maximum number of jobs that may run, or may start in a time.
 	Max int `json:"max,omitempty"`
 
 	// Workers are the names of the workers concerned, at most 20.
 	Workers []string `json:"workers,omitempty"`
 
-	// Slots is the number of slots of these workers, and Busy the number of jobs that they hold.
+	// Slots is the number of slots of these workers, and Busy the number of jobs held.
 	Slots int `json:"slots,omitempty"`
 	Busy  int `json:"busy,omitempty"`
 
-	// Silent is the number of listed workers that are not registered, so that their queues are
-	// unknown.
+	// Silent is the number of listed but unregistered workers. Their queues are unknown.
 	Silent int `json:"silent,omitempty"`
 
-	// Blockers are jobs that others wait for, at most 20.
+	// Blockers are parents that keep jobs waiting, at most 20.
 	Blockers []Blocker `json:"blockers,omitempty"`
 
 	// Completed, Failed and Retried count the runs by Go workers in the last hour, of jobs with the
@@ -83,13 +82,13 @@ type Reason struct {
 	Failed    int `json:"failed,omitempty"`
 	Retried   int `json:"retried,omitempty"`
 
-	// Fixable is true if [Fix] can repair it.
+	// Fixable is true if [Fix] can repair the finding.
 	Fixable bool `json:"fixable,omitempty"`
 
-	// Advice tells an operator, in words, how to deal with it. It may be empty.
+	// Advice tells an operator, in words, what to do. It may be empty.
 	Advice string `json:"do,omitempty"`
 
-	// Command is the command that repairs it or shows more, as it is typed into a shell.
+	// Command is the shell command that repairs the problem or shows more.
 	Command string `json:"command,omitempty"`
 
 	age     time.Duration // of the oldest waiting job
@@ -99,24 +98,24 @@ type Reason struct {
 	perMinute float64 // failures or retries
 }
 
-// A Blocker is a job that others wait for.
+// A Blocker is a parent that keeps jobs waiting.
 type Blocker struct {
 	JID   string      `json:"jid"`
 	Klass string      `json:"klass"`
 	Queue string      `json:"queue,omitempty"`
 	State qless.State `json:"state"`
-	Group string      `json:"group,omitempty"` // of its failure, if it has failed
-	Jobs  int         `json:"jobs"`            // jobs of the queue that wait for it
+	Group string      `json:"group,omitempty"` // of its failure, if the job has failed
+	Jobs  int         `json:"jobs"`            // jobs of the queue waiting for this job
 }
 
-// A Gravity tells how bad a reason is.
+// A Gravity is the severity of a reason.
 type Gravity string
 
 const (
 	// Urgent reasons make jobs late or lose them unless an operator acts.
 	Urgent Gravity = "urgent"
 
-	// Attention is the gravity of the other reasons that harm jobs.
+	// Attention is the gravity of other harmful reasons.
 	Attention Gravity = "attention"
 
 	// Calm reasons do no harm.
@@ -126,10 +125,10 @@ const (
 	// wrongly.
 	Broken Gravity = "broken"
 
-	// Leftover is damage that occurs in normal operation. It does no harm but takes up memory.
+	// Leftover is damage of normal operation: harmless, but takes up memory.
 	Leftover Gravity = "leftover"
 
-	// Warning is the gravity of settings and servers that do no harm yet but are likely to.
+	// Warning is the gravity of settings and servers likely to do harm, but harmless so far.
 	Warning Gravity = "warning"
 )
 
@@ -145,7 +144,7 @@ func (r Reason) Is(other Reason) bool {
 func (r Reason) String() string { return string(r.Code) + ": " + r.Sentence }
 
 // CompareReasons orders the reasons of a status: urgent ones first, then by their place among
-// [Kinds], then by the number of jobs that they harm.
+// [Kinds], then by the number of harmed jobs.
 func CompareReasons(a, b *Reason) int {
 	if a.Urgent() != b.Urgent() && a.Urgent() {
 		return -1
@@ -159,7 +158,7 @@ func placeOf(code ReasonCode) int {
 	return slices.IndexFunc(kinds, func(k Kind) bool { return k.Code == code })
 }
 
-// kindOf returns the row of a code, which is empty if it is unknown.
+// kindOf returns the row of a code, which is empty for an unknown code.
 func kindOf(code ReasonCode) Kind {
 	if at := placeOf(code); at >= 0 {
 		return kinds[at]
@@ -167,20 +166,20 @@ func kindOf(code ReasonCode) Kind {
 	return Kind{Code: code}
 }
 
-// repairs is the advice on a reason that Fix repairs.
+// repairs is the advice on reasons repairable by Fix.
 const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
 
-// A said is what the texts of the table refer to.
+// A said is the data for the texts of the table.
 type said struct {
 	*Reason
 	Details string
 	Rate    float64
 	Name    string // the member, or the jid
-	Wait    string // the jobs that wait, and the age of the oldest
+	Wait    string // the waiting jobs, and the age of the oldest
 }
 
-// parsed returns the texts of the table as templates, each with itself as its name, and the lines
-// of a status also by their codes.
+// parsed returns the texts of the table as templates, named after themselves, and the lines of a
+// status also by their codes.
 var parsed = sync.OnceValue(func() *template.Template {
 	all := template.New("table").Funcs(template.FuncMap{
 		"count": count, "verb": verb, "waits": waits, "expired": expired, "list": list,
@@ -213,7 +212,7 @@ func (r *Reason) say(text string) string {
 	return out.String()
 }
 
-// explained completes a cause or a finding with its sentence, advice and command.
+// explained completes a cause or finding with a sentence, advice and a command.
 func (r Reason) explained() Reason {
 	k := kindOf(r.Code)
 	r.Gravity = cmp.Or(r.Gravity, k.Gravity)
@@ -229,7 +228,7 @@ func (r Reason) explained() Reason {
 	return r.told()
 }
 
-// inStatus completes a problem with its sentence, and the command that status suggests.
+// inStatus completes a problem with a sentence, and the command that a status suggests.
 func (r Reason) inStatus() Reason {
 	k := kindOf(r.Code)
 	r.Gravity, r.Certain = cmp.Or(r.Gravity, k.Gravity), true
@@ -238,7 +237,7 @@ func (r Reason) inStatus() Reason {
 	return r.told()
 }
 
-// line returns the sentence of a status, without a full stop.
+// line returns the sentence for a status, without a full stop.
 func (r *Reason) line(k Kind) string {
 	switch {
 	case len(r.Queues) > 1:
@@ -249,13 +248,13 @@ func (r *Reason) line(k Kind) string {
 	return r.say(k.Line)
 }
 
-// told returns the reason without what only its sentence needed.
+// told returns the reason without the fields needed only for the sentence.
 func (r Reason) told() Reason {
 	r.age, r.rate, r.details, r.perMinute = 0, 0, "", 0
 	return r
 }
 
-// command returns the first of some commands whose names are all known, or the empty string.
+// command returns the first command with only known names, or the empty string.
 func (r *Reason) command(commands string) string {
 	names := map[string]string{
 		"queue": r.Queue, "limit": r.Limit, "group": r.Group, "key": r.Key, "member": r.Member,

@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/internal/settings"
 )
 
-// server reports dangers of the Redis server itself: that it takes no writes, its version, eviction
-// policy and persistence.
+// server reports dangers of the Redis server itself: refused writes, its version, eviction policy
+// and persistence.
 func (e *exam) server(ctx context.Context) error {
 	if err := redisx.AskWrites(ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
 		e.record(newFinding(e.Namespace, ReasonRefused, "", "", redisx.Hint(err), false))
@@ -40,8 +40,7 @@ func (e *exam) server(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ServerReasons returns the dangers that the INFO of a server shows, given its setting save if that
-// is known.
+// ServerReasons returns the dangers shown by a server's INFO, and by the setting save if known.
 func ServerReasons(info, config map[string]string) []Reason {
 	used, _ := parseNumber(info["used_memory"])
 	most, _ := parseNumber(info["maxmemory"])
@@ -73,8 +72,7 @@ func ServerReasons(info, config map[string]string) []Reason {
 	return found
 }
 
-// memoryReasons returns the dangers of a server that uses some of its memory, which is 0 if it has
-// no limit.
+// memoryReasons returns the dangers of a server's memory use. Without a limit, most is 0.
 func memoryReasons(used, most float64, policy string) []Reason {
 	var found []Reason
 	if policy == "noeviction" {
@@ -92,19 +90,18 @@ func memoryReasons(used, most float64, policy string) []Reason {
 	return found
 }
 
-// tested has the newest series that the tests ran on, as docs/operations.md lists them. Valkey
-// names a version of Redis, too: the last one before their ways parted.
+// tested has the newest series covered by the tests, as listed in docs/operations.md. Valkey also
+// reports a version of Redis: the last one before the fork.
 var tested = []struct {
 	name   string
 	newest []int
 }{{"Redis", []int{8, 6}}, {"Valkey", []int{9, 1}}}
 
-// unsaved is the age of the last save at which a server that has changed seems to keep nothing on
-// disk.
+// unsaved is the age of the last save from which a changed server seems to keep nothing on disk.
 const unsaved = 24 * time.Hour
 
-// keepsNothing reports whether a server keeps nothing on disk, by its INFO and its setting save. If
-// the setting is not known, it depends on the last save.
+// keepsNothing reports whether a server keeps nothing on disk, by its INFO and the setting save. If
+// the setting is unknown, the last save decides.
 func keepsNothing(info, config map[string]string, now time.Time) bool {
 	if info["aof_enabled"] != "0" {
 		return false
@@ -117,11 +114,10 @@ func keepsNothing(info, config map[string]string, now time.Time) bool {
 	return changes > 0 && known && now.Sub(time.Unix(int64(saved), 0)) >= unsaved
 }
 
-// maxSkew is the skew that the network and a busy server can explain.
+// maxSkew is the largest skew explained by the network and a busy server.
 const maxSkew = 5 * time.Second
 
-// clocks reports workers that were last seen in the future. Clients in other languages send their
-// own time.
+// clocks reports workers last seen in the future. Classic clients send their own time.
 func (e *exam) clocks(ctx context.Context) error {
 	key := e.Namespace + "workers"
 	if kind, err := e.rdb.Type(ctx, key).Result(); err != nil || kind != keys.ZSet {
@@ -147,7 +143,7 @@ func (e *exam) clocks(ctx context.Context) error {
 	return e.pace(ctx)
 }
 
-// now returns the time that the scripts use.
+// now returns the time used by the scripts.
 func (e *exam) now(ctx context.Context) (time.Time, error) {
 	if e.Clock != nil {
 		return guard.Value(guard.Call, e.Clock)

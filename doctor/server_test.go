@@ -106,7 +106,7 @@ func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
 	}
 }
 
-// rules returns the rules of the user that the page describes.
+// rules returns the rules of the documented user.
 func rules(t testing.TB) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/doctor.md")
@@ -117,7 +117,7 @@ func rules(t testing.TB) []string {
 	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(rest, "\\\n", " "), ">SECRET", ">secret"))
 }
 
-// user returns a client of the user that the page describes, without one of the rules.
+// user returns a client of the documented user, without one of the rules.
 func (e *env) user(without string) *redis.Client {
 	e.t.Helper()
 	words := []any{"ACL", "SETUSER", "doctor", "on"}

@@ -19,35 +19,35 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A Status is the state of a namespace at a moment.
+// A Status is a snapshot of a namespace's state.
 type Status struct {
 	Time      time.Time `json:"time"`
 	Namespace string    `json:"namespace"`
 
-	// Attention holds the problems that need a person's attention, the most urgent first.
+	// Attention holds the problems that need a person, the most urgent first.
 	Attention []Reason `json:"attention"`
 
-	// Remarks are dangers that do no harm yet, and may be intended.
+	// Remarks are dangers that are harmless so far and may be intended.
 	Remarks []Reason `json:"remarks,omitempty"`
 
-	// Queues are the queues by name: the 1000 first seen, if there are more. Total counts them all.
+	// Queues are the queues by name: the first 1000 seen, if there are more. Total counts them all.
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
 
 	Workers Workforce  `json:"workers"`
 	Rates   Throughput `json:"rates"`
 
-	// RatesFrom and RatesTo are the bounds of the time that the rates cover.
+	// RatesFrom and RatesTo are the bounds of the period of the rates.
 	RatesFrom time.Time `json:"rates_from"`
 	RatesTo   time.Time `json:"rates_to"`
 
 	Failures []Group `json:"failures"` // the largest groups first
 
-	// FullLimits are the limits that keep jobs waiting, among the first 100 defined, and some keys
-	// that the first scheduled jobs of a queue wait for.
+	// FullLimits are the limits that keep jobs waiting, among the first 100 defined, and some of the
+	// keys that the first scheduled jobs of a queue wait for.
 	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
-	// Outboxes are the outboxes whose relays have reported within a day, by name, up to 50.
+	// Outboxes are the outboxes with a relay's report in the last day, by name, up to 50.
 	Outboxes []Outbox `json:"outboxes,omitempty"`
 
 	// Damaged are the keys with values of a wrong type. Figures that need them are missing.
@@ -55,9 +55,9 @@ type Status struct {
 
 	Memory inspect.Memory `json:"memory"` // of the server
 
-	// Refuses is the reason that the server refuses every change: MISCONF while it can't write its
-	// data to disk, NOREPLICAS while too few replicas follow it, or READONLY while it is a replica
-	// itself. It is empty if the server accepts them.
+	// Refuses is the reason why the server refuses every change: MISCONF while unable to write data to
+	// disk, NOREPLICAS while too few replicas follow, or READONLY on a replica. It is empty if the
+	// server accepts changes.
 	Refuses string `json:"refuses,omitempty"`
 
 	// Listed are the workers, one by one.
@@ -65,7 +65,7 @@ type Status struct {
 
 	asOf    time.Time // by the server's clock
 	master  string    // the address of the master if the server is a replica
-	failing string    // the failure group that most of the failing jobs enter
+	failing string    // the failure group of most of the failing jobs
 	found   []Reason  // problems of single jobs and schedules
 }
 
@@ -78,7 +78,7 @@ func (s *Status) Failed() int {
 	return sum
 }
 
-// statusWindow is the time that the rates of a status cover.
+// statusWindow is the period of the rates in a status.
 const statusWindow = 5 * time.Minute
 
 // A QueueStatus is a queue with its rates and the number of workers known to take its jobs.
@@ -87,11 +87,11 @@ type QueueStatus struct {
 	Workers int        `json:"workers"`
 	Rates   Throughput `json:"rates"`
 
-	settings  qless.QueueSettings // only read if jobs wait for long
-	idle      int                 // workers that would take its jobs, but are paused or stopping
-	silent    int                 // workers whose queues are unknown
-	meant     string              // a queue with workers whose name is nearly the same
-	unhandled string              // a klass whose jobs its workers release
+	settings  qless.QueueSettings // read only if jobs wait for long
+	idle      int                 // paused or stopping workers of the queue
+	silent    int                 // workers with unknown queues
+	meant     string              // a queue with workers and nearly the same name
+	unhandled string              // a klass of jobs released by the queue's workers
 	found     []Reason            // problems of its jobs
 }
 
@@ -123,11 +123,11 @@ func (r *Throughput) Add(other Throughput) {
 // A Workforce summarizes the workers of a namespace.
 type Workforce struct {
 	Registered int `json:"registered"` // registered workers
-	Silent     int `json:"silent"`     // workers that never register
-	Gone       int `json:"gone"`       // workers that have died
+	Silent     int `json:"silent"`     // workers without registration
+	Gone       int `json:"gone"`       // dead workers
 	Slots      int `json:"slots"`      // of the registered workers
-	Busy       int `json:"busy"`       // jobs that these workers hold
-	Held       int `json:"held"`       // jobs that all workers hold
+	Busy       int `json:"busy"`       // jobs held by these workers
+	Held       int `json:"held"`       // jobs held by all workers
 	Stalled    int `json:"stalled"`    // held jobs with expired locks
 }
 
@@ -144,7 +144,7 @@ type StatusReader struct {
 	// Late is the longest that the oldest job of a queue may wait before the queue needs attention.
 	Late time.Duration
 
-	// Rates, if set, returns the numbers of jobs of each queue that ended recently. A program that
+	// Rates, if set, returns the number of jobs of each queue that ended recently. A program that
 	// reads the status often may cache the counts of past minutes. By default, each call reads the
 	// last 5 minutes.
 	Rates func(ctx context.Context) (QueueRates, error)
@@ -164,15 +164,15 @@ func ReadStatus(
 	return (&StatusReader{Client: client, Late: late}).Read(ctx)
 }
 
-// Read reads the status of the namespace without changing anything. It costs the server up to four
+// Read reads the status of the namespace without changing anything. The server runs up to four
 // commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
-// one per minute of the rates, and one script per limit or key that keeps jobs waiting. It also
-// costs one call for each of the 20 queues that have waited longest, three for each of the 10 with
-// the most jobs that depend on others, two for each of the 10 with the most scheduled jobs, one for
-// each of the 10 with the most running jobs, and three more while one has been running for an hour,
-// one for each of the 10 with the most recurring ones, and while jobs fail, one for each of the 5
-// largest failure groups. The jobs whose unique keys have refused
-// puts cost a command and a script, and outboxes a command.
+// one per minute of the rates, and one script per limit or key that keeps jobs waiting. More calls
+// depend on the state: one for each of the 20 queues with the longest waits, three for each of the
+// 10 with the most jobs with dependencies, two for each of the 10 with the most scheduled jobs, one
+// for each of the 10 with the most running jobs, three more while one has been running for an hour,
+// one for each of the 10 with the most recurring jobs and, while jobs fail, one for each of the 5
+// largest failure groups. Jobs with unique keys that have refused puts cost a command and a script,
+// and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	for _, step := range []func(context.Context, *StatusReader) error{
@@ -187,8 +187,8 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	return s, nil
 }
 
-// readServer finds out whether the server accepts changes, and keeps them on disk. The server does
-// not even answer a PING while it can't write to its disk, and INFO counts its replicas if it
+// readServer checks whether the server accepts changes, and keeps them on disk. While unable to
+// write to its disk, the server does not even answer a PING. INFO counts the replicas if the server
 // requires any. Other errors do not matter here: the user may lack permission for INFO, or another
 // master may have taken over.
 func (s *Status) readServer(ctx context.Context, r *StatusReader) error {
@@ -262,11 +262,11 @@ func (s *Status) readLimits(
 	return nil
 }
 
-// maxKeyJobs is the number of scheduled jobs of a queue that are asked for the keys of limits that
-// they wait for. There is no list of these keys.
+// maxKeyJobs is the number of scheduled jobs per queue to ask for the limit keys that keep them
+// waiting. There is no list of these keys.
 const maxKeyJobs = 10
 
-// readKeys adds keys of limits that keep jobs waiting.
+// readKeys adds limit keys that keep jobs waiting.
 func (s *Status) readKeys(ctx context.Context, r *StatusReader) error {
 	seen := map[string]bool{"": true}
 	for _, limit := range s.FullLimits {
@@ -313,8 +313,7 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// setWorkers notes what the state of a queue tells of its workers, given the queues that any worker
-// takes jobs from.
+// setWorkers records the workers in the state of a queue, given the queues with workers.
 func (q *QueueStatus) setWorkers(force *workforce, served []string) {
 	q.Workers, q.idle, q.silent = len(force.takers), len(force.idle), len(force.silent)
 	q.unhandled = force.unhandled(q.Name)
@@ -389,15 +388,15 @@ func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 	return QueueRates{from, now, groups}, err
 }
 
-// The numbers of queues and groups that are examined more closely, and the shortest wait for which
-// the max-rate of a queue is.
+// The numbers of queues and groups to examine more closely, and the shortest wait for which to
+// examine a queue's max-rate.
 const (
 	maxRatedQueues   = 20
 	maxFailingGroups = 5
 	ratedFrom        = 10 * time.Second
 )
 
-// search makes a search in up to n queues whose figure is above 0, the largest first. A damaged key
+// search makes a search in up to n queues with a figure above 0, the largest first. A damaged key
 // excludes only its own queue.
 func (s *Status) search(ctx context.Context, r *StatusReader, n int, one search) error {
 	var queues []*QueueStatus
@@ -418,8 +417,8 @@ func (s *Status) search(ctx context.Context, r *StatusReader, n int, one search)
 	return nil
 }
 
-// unlessDamaged returns an error unless it is that of the server, as for a damaged key, or that a
-// job is gone by now.
+// unlessDamaged returns an error unless it comes from the server, as for a damaged key, or means
+// that a job is gone.
 func unlessDamaged(err error) error {
 	if errors.Is(err, qless.ErrServer) || errors.Is(err, qless.ErrNotFound) {
 		return nil
@@ -427,7 +426,7 @@ func unlessDamaged(err error) error {
 	return err
 }
 
-// readMaxRates finds the queues that wait because of their max-rates.
+// readMaxRates looks for queues that wait because of their max-rates.
 func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 	waits := func(q *QueueStatus) int {
 		if q.Waiting <= 0 || q.Paused || q.Oldest < ratedFrom {
@@ -442,13 +441,13 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 	}})
 }
 
-// readDependencies finds the jobs that wait for failed ones, for each other, or for a batch.
+// readDependencies looks for jobs that wait for failed parents, for each other, or for a batch.
 func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	depends := func(q *QueueStatus) int { return q.Depends }
 	return s.search(ctx, r, maxSearched, search{depends, (*look).stuck})
 }
 
-// readFailing finds the failure group with more than half of the jobs that failed recently.
+// readFailing looks for a failure group with more than half of the recently failed jobs.
 func (s *Status) readFailing(ctx context.Context, r *StatusReader) error {
 	if s.Rates.Failed == 0 {
 		return nil

@@ -17,23 +17,23 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// maxSearched is the number of queues of which a status reads single jobs.
+// maxSearched is the number of queues in which a status reads single jobs.
 const maxSearched = 10
 
-// A search finds the problems of single jobs of a queue whose figure is above 0.
+// A search looks for problems of single jobs in a queue with a figure above 0.
 type search struct {
 	figure func(*QueueStatus) int
 	find   func(*look, context.Context) ([]Reason, error)
 }
 
-// searches are those of a status and of an explanation.
+// searches are the searches of a status and of an explanation.
 var searches = []search{
 	{func(q *QueueStatus) int { return q.Scheduled }, (*look).distantJob},
 	{func(q *QueueStatus) int { return q.Running }, (*look).longRun},
 	{overdueRecurring, (*look).backlog},
 }
 
-// readJobs finds the problems of single jobs and schedules.
+// readJobs looks for problems of single jobs and schedules.
 func (s *Status) readJobs(ctx context.Context, r *StatusReader) error {
 	unfollowed, err := schedules(ctx, r.Client)
 	if err != nil && !(errors.Is(err, qless.ErrServer) &&
@@ -81,7 +81,7 @@ func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want
 // time than a plan.
 const distant = 365 * 24 * time.Hour
 
-// distantJob finds the last scheduled job if it is distant.
+// distantJob reports the last scheduled job if it is distant.
 func (l *look) distantJob(ctx context.Context) (found []Reason, err error) {
 	last, err := l.in.Queue(l.Name, inspect.Scheduled).List(ctx,
 		inspect.Range{Offset: l.Scheduled - 1, Limit: 1})
@@ -99,8 +99,8 @@ const (
 	unusual     = 3
 )
 
-// longRun finds the longest run that takes much longer than usual, among the first 100 running
-// jobs.
+// longRun reports the longest run, among the first 100 running jobs, if it takes much longer than
+// usual.
 func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 	if err := l.readLists(ctx, inspect.Running); err != nil || len(l.running) == 0 {
 		return nil, err
@@ -121,8 +121,8 @@ func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 }
 
 // UsualRun returns the time within which nine in ten runs of a klass in a queue end, by the runs of
-// the last hour. If there are none, it returns the mean of the queue today or, if that is longer,
-// yesterday. A run needs attention if it takes long.
+// the last hour. Without such runs, it returns the queue's mean today or yesterday, whichever is
+// longer. A run needs attention if it takes long.
 func UsualRun(
 	ctx context.Context, client *qless.Client, queue, klass string, now time.Time,
 ) (usual, long time.Duration, err error) {
@@ -144,14 +144,14 @@ func UsualRun(
 	return usual, max(longRunning, unusual*usual), err
 }
 
-// A recurring job has a backlog if it has missed manyMissed runs, each of which puts a job, and has
+// A recurring job has a backlog after manyMissed missed runs, each of which puts a job, if it has
 // been due for longDue.
 const (
 	manyMissed = 100
 	longDue    = time.Minute
 )
 
-// overdueRecurring returns the seconds for which jobs of a queue with recurring ones have been due.
+// overdueRecurring returns how many seconds jobs of a queue with recurring jobs have been due.
 func overdueRecurring(q *QueueStatus) int {
 	if q.Recurring <= 0 || q.Oldest < longDue {
 		return 0
@@ -159,7 +159,7 @@ func overdueRecurring(q *QueueStatus) int {
 	return int(q.Oldest / time.Second)
 }
 
-// backlog finds the recurring job, among the first ones due, that has missed the most runs.
+// backlog reports the recurring job with the most missed runs, among the first due jobs.
 func (l *look) backlog(ctx context.Context) (found []Reason, err error) {
 	due, err := l.in.Queue(l.Name, inspect.Recurring).List(ctx, inspect.Range{Limit: maxFollowed})
 	most := manyMissed - 1
@@ -182,7 +182,7 @@ func (l *look) backlog(ctx context.Context) (found []Reason, err error) {
 	return found, err
 }
 
-// schedules finds the schedules that are overdue, or that no worker follows.
+// schedules reports overdue schedules, and schedules without followers.
 func schedules(ctx context.Context, client *qless.Client) (found []Reason, err error) {
 	all, err := inspect.New(client).Schedules(ctx, inspect.Range{Limit: 100})
 	for i := range all.Items {
@@ -193,16 +193,16 @@ func schedules(ctx context.Context, client *qless.Client) (found []Reason, err e
 	return found, err
 }
 
-// The numbers of failure groups, and of jobs in each, that are searched.
+// The number of failure groups to search, and of jobs in each.
 const (
 	maxDeadlyGroups = 5
 	maxDeadly       = 5
 )
 
-// lostOf begins the failure groups of jobs that have no retries left after their locks were lost.
+// lostOf begins the failure groups of jobs without retries left after a lost lock.
 const lostOf = "failed-retries-"
 
-// deadly finds a job of each group that failed because each of its workers died, or lost its lock.
+// deadly reports a job of each group that failed because every worker died or lost its lock.
 func deadly(
 	ctx context.Context, client *qless.Client, groups ...string,
 ) (found []Reason, err error) {
@@ -226,7 +226,7 @@ func deadly(
 	return found, nil
 }
 
-// isDeadly reports whether a failed job was lost at each of several runs.
+// isDeadly reports whether a failed job was lost in each of several runs.
 func isDeadly(job *qless.Job) bool {
 	return job.Failure != nil && len(job.Attempts) > 1 &&
 		!slices.ContainsFunc(job.Attempts, func(a qless.Attempt) bool { return a.What != "lost" })
@@ -239,10 +239,10 @@ const (
 	refusedWithin = 24 * time.Hour
 )
 
-// refused is the key with the jobs whose unique keys have refused puts.
+// refused is the key of the jobs with unique keys that have refused puts.
 const refused = "x:refused"
 
-// heldKeys finds the scheduled jobs whose unique keys have refused puts.
+// heldKeys reports the scheduled jobs with unique keys that have refused puts.
 func heldKeys(ctx context.Context, client *qless.Client, asOf time.Time) ([]Reason, error) {
 	jids, err := client.Redis().ZRangeByScore(ctx, client.Namespace()+refused, &redis.ZRangeBy{
 		Min: wire.FormatTime(asOf.Add(-refusedWithin)), Max: "+inf",
@@ -267,14 +267,14 @@ func heldKeys(ctx context.Context, client *qless.Client, asOf time.Time) ([]Reas
 	return []Reason{held}, unlessDamaged(err)
 }
 
-// The numbers of workers, and of jobs of each, whose locks are checked.
+// The number of workers to check for locks, and of jobs of each.
 const (
 	maxUnlockedWorkers = 10
 	maxUnlocked        = 20
 )
 
-// readUnlocked finds jobs that run without a lock, which was deleted or evicted, if workers hold
-// more jobs than the queues have locks.
+// readUnlocked looks for jobs running without a lock, because it was deleted or evicted, if workers
+// hold more jobs than the queues have locks.
 func (s *Status) readUnlocked(ctx context.Context, r *StatusReader) error {
 	locks := 0
 	for i := range s.Queues {
@@ -293,7 +293,7 @@ func (s *Status) readUnlocked(ctx context.Context, r *StatusReader) error {
 	return err
 }
 
-// lostJobs reports those of some jobs that run without a lock, in a queue unless it is "".
+// lostJobs reports which of the jobs run without a lock, in a queue or, if it is "", in any.
 func lostJobs(
 	ctx context.Context, client *qless.Client, jids []string, queue string,
 ) ([]Reason, error) {
@@ -309,7 +309,7 @@ func lostJobs(
 	}}, nil
 }
 
-// heldJobs returns jobs that workers hold, by their own lists.
+// heldJobs returns jobs held by workers, by the workers' own lists.
 func heldJobs(
 	ctx context.Context, client *qless.Client, workers []inspect.WorkerStatus,
 ) (jids []string, err error) {
@@ -330,8 +330,8 @@ func heldJobs(
 	return jids, nil
 }
 
-// unlocked returns those of some jobs that are running in a queue, or in any if it is "", and are
-// not among the locks of their queues.
+// unlocked returns which of the jobs are running in a queue or, if it is "", in any, but are not
+// among the queue's locks.
 func unlocked(
 	ctx context.Context, client *qless.Client, jids []string, queue string,
 ) ([]string, error) {

@@ -14,7 +14,7 @@ type Explanation struct {
 	Queue  string            `json:"queue"`
 	Counts qless.QueueCounts `json:"counts"`
 
-	// Latency has the waiting times of the jobs that could be popped.
+	// Latency has the waiting times of the jobs ready to pop.
 	Latency inspect.Latency `json:"latency"`
 
 	// Causes has at least one cause, the likeliest first.
@@ -24,22 +24,22 @@ type Explanation struct {
 // Limits of what Explain reads.
 const (
 	maxLooked   = 100 // jobs of each list
-	maxFollowed = 20  // jobs whose dependencies, or lives, are read
+	maxFollowed = 20  // jobs to examine for dependencies or lifetimes
 	maxBlockers = 200 // dependencies
 	maxLimits   = 5   // limits
-	maxRated    = 10  // klasses whose rates are read one by one
+	maxRated    = 10  // klasses with rates read one by one
 )
 
 // Explain explains why the jobs of a queue wait. The causes are in order of likelihood: a paused
-// queue, limits, workers, then the dependencies and the delays of the jobs themselves. If there is
-// no job to take yet, dependencies and delays come before workers. The problems of single jobs and
-// schedules of the queue that [ReadStatus] finds are among them.
+// queue, limits, workers, then the dependencies and the delays of the jobs themselves. If no job is
+// ready yet, dependencies and delays come before workers. The causes include the problems of single
+// jobs and schedules of the queue, as in [ReadStatus].
 //
-// It makes about twenty to sixty calls, one after another; a queue in use changes between them.
+// Explain makes about twenty to sixty calls, one after another; a queue in use changes in between.
 // It reads up to 100 jobs of each list of the queue, the dependencies of 20 jobs, the lives of 40,
 // and 5 limits, with about 2000 commands on the server, and lists the workers (3 commands per
 // worker). For a queue without jobs, it counts the jobs of all known queues (9 commands per queue).
-// Like [qless.Queue.Counts], it moves jobs that are due; otherwise it changes nothing.
+// Like [qless.Queue.Counts], it moves due jobs; otherwise it changes nothing.
 func Explain(ctx context.Context, client *qless.Client, queue string) (*Explanation, error) {
 	if client == nil {
 		return nil, invalid("Explain needs a client")
@@ -110,7 +110,7 @@ func holdsWaiting(r Reason) bool {
 	return false
 }
 
-// concurrency reports that the queue runs as many jobs as it may, and which.
+// concurrency reports that the queue runs as many jobs as allowed, and names them.
 func (l *look) concurrency() []Reason {
 	found := l.QueueStatus.concurrency()
 	for i := range found {
@@ -119,7 +119,7 @@ func (l *look) concurrency() []Reason {
 	return found
 }
 
-// fullLimits reports the limits that keep jobs waiting, the one with the most jobs first.
+// fullLimits reports the limits that keep jobs waiting, starting with the most jobs.
 func (l *look) fullLimits() []Reason {
 	var found []Reason
 	for i := range l.limits {
@@ -131,7 +131,7 @@ func (l *look) fullLimits() []Reason {
 	return found
 }
 
-// noTakers reports that no known worker takes jobs from the queue, and which ones did or would.
+// noTakers reports that no known worker takes the queue's jobs, and names former or idle workers.
 func (l *look) noTakers() []Reason {
 	found := l.QueueStatus.noTakers()
 	for i := range found {
@@ -148,15 +148,15 @@ func (l *look) noTakers() []Reason {
 	return found
 }
 
-// silentAtWork returns the unregistered workers that run jobs of the queue.
+// silentAtWork returns the unregistered workers with jobs of the queue.
 func (l *look) silentAtWork() []string {
 	return slices.DeleteFunc(workersOf(l.running), func(name string) bool {
 		return !l.workers.isSilent(name)
 	})
 }
 
-// workersBusy reports that no worker has a free slot, or that this may be so because unregistered
-// workers run jobs of the queue.
+// workersBusy reports that no worker has a free slot, or may have none because unregistered workers
+// run jobs of the queue.
 func (l *look) workersBusy() []Reason {
 	atWork := l.silentAtWork()
 	switch {
@@ -176,7 +176,7 @@ func (l *look) workersBusy() []Reason {
 	return nil
 }
 
-// noHandler reports the klasses that no worker handles. Jobs released for lack of a handler are
+// noHandler reports the klasses without a handler. Jobs released for lack of a handler are
 // scheduled for some seconds.
 func (l *look) noHandler() []Reason {
 	if len(l.workers.takers) == 0 {
@@ -217,7 +217,7 @@ func (l *look) scheduledOnly() []Reason {
 	return []Reason{{Code: ReasonScheduled, Certain: true, Jobs: n, Until: due}}
 }
 
-// recurring reports when the next job is due if the queue has only recurring ones.
+// recurring reports when the next job is due if the queue has only recurring jobs.
 func (l *look) recurring() []Reason {
 	if l.Recurring == 0 || l.Waiting+l.Running+l.Stalled+l.Scheduled+l.Depends > 0 {
 		return nil
@@ -227,7 +227,7 @@ func (l *look) recurring() []Reason {
 	}}
 }
 
-// noCause reports on jobs that nothing seems to keep waiting.
+// noCause reports waiting jobs without an apparent cause.
 func (l *look) noCause() Reason {
 	r := Reason{Jobs: l.Waiting, Workers: namesOf(l.workers.takers)}
 	for _, rates := range l.rates {

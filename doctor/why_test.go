@@ -226,7 +226,7 @@ func TestAllWorkersAreBusy(t *testing.T) {
 		c.Sentence)
 }
 
-// A worker in Ruby has a job of the queue, and it is unknown how many more it would take.
+// A Ruby worker has a job of the queue, and its capacity is unknown.
 func TestWorkersThatSayNothingOfThemselvesMayBeBusy(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j1 j2")
@@ -248,7 +248,7 @@ func TestAKlassThatNoWorkerHandles(t *testing.T) {
 	require.Equal(t, []string{"j1"}, c.JIDs)
 }
 
-// A real worker releases jobs that it has no handler for.
+// A real worker releases jobs without a handler.
 func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
 	e := newEnvWith(t, nil)
 	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
@@ -314,7 +314,7 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 		waits.Sentence)
 }
 
-// A script of another client fails a job without notifying its dependents.
+// A classic script fails a job without notifying the dependents.
 func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.register("free", free)

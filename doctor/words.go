@@ -25,7 +25,7 @@ func verb(n int, thing, one, many string) string {
 	return count(n, thing) + " " + many
 }
 
-// waits describes n waiting jobs or, if n is 0, recurring jobs that are due.
+// waits describes n waiting jobs or, if n is 0, due recurring jobs.
 func waits(n int) string {
 	if n == 0 {
 		return "recurring jobs are due"
@@ -47,7 +47,7 @@ func list(names []string) string {
 	shown := slices.Clone(names[:min(len(names), shownNames)])
 	more, text := len(names)-len(shown), strings.Join(shown, ", ")
 	switch {
-	case len(names) == maxNamed: // there may be others
+	case len(names) == maxNamed: // more may exist
 		return fmt.Sprintf("%s and at least %d more", text, more)
 	case more > 0:
 		return fmt.Sprintf("%s and %d more", text, more)
@@ -55,7 +55,7 @@ func list(names []string) string {
 	return text
 }
 
-// silence returns a sentence about unregistered workers, if there are any.
+// silence returns a sentence about unregistered workers, if any.
 func silence(workers int) string {
 	if workers == 0 {
 		return ""
@@ -72,10 +72,10 @@ func expired(n int) string {
 // maxNamed is the maximum number of names in a reason.
 const maxNamed = 20
 
-// first returns the first items, as many as a reason may name.
+// first returns as many of the first items as a reason may name.
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
-// each returns a name of each item, each name once, without empty ones.
+// each returns the distinct, nonempty names of items.
 func each[T any](items []T, name func(*T) string) []string {
 	var names []string
 	for i := range items {
@@ -96,7 +96,7 @@ func jidsOf(jobs []inspect.Row) []string {
 	return each(jobs, func(r *inspect.Row) string { return r.JID })
 }
 
-// workersOf returns the workers that have jobs.
+// workersOf returns the workers with jobs.
 func workersOf(jobs []inspect.Row) []string {
 	return each(jobs, func(r *inspect.Row) string { return r.Worker })
 }
@@ -106,7 +106,7 @@ func limitsOf(jobs []inspect.Row) []string {
 	return each(jobs, func(r *inspect.Row) string { return r.Parked })
 }
 
-// klassesOf returns the klasses of jobs, except for jobs that are parked at a limit.
+// klassesOf returns the klasses of jobs, except for jobs parked at a limit.
 func klassesOf(jobs []inspect.Row) []string {
 	return each(jobs, func(r *inspect.Row) string {
 		if r.Parked != "" {
@@ -116,7 +116,7 @@ func klassesOf(jobs []inspect.Row) []string {
 	})
 }
 
-// withKlass returns the jids of the jobs of a klass, with the same exception.
+// withKlass returns the jids of the jobs of a klass, except for jobs parked at a limit.
 func withKlass(klass string, jobs []inspect.Row) []string {
 	return each(jobs, func(r *inspect.Row) string {
 		if r.Parked != "" || r.Klass != klass {

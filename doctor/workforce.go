@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A workforce groups the listed workers by their registrations for a queue.
+// A workforce groups the listed workers by their registration for a queue.
 type workforce struct {
 	takers []inspect.WorkerStatus // take jobs from it
 	idle   []inspect.WorkerStatus // would, but are paused or stopping
@@ -46,7 +46,7 @@ func wouldTake(worker *inspect.WorkerInfo, queue string) bool {
 	return active.TakesFrom(queue)
 }
 
-// slots returns the number of slots of the takers, and the number of jobs that they hold.
+// slots returns the number of slots of the takers, and of the jobs held.
 func (w *workforce) slots() (slots, busy int) {
 	for _, worker := range w.takers {
 		slots += worker.Info.Slots
@@ -72,7 +72,7 @@ func (w *workforce) handles(klass string) bool {
 	})
 }
 
-// unhandled returns a klass whose jobs workers have released for lack of a handler, or the empty
+// unhandled returns a klass of jobs that workers have released for lack of a handler, or the empty
 // string.
 func (w *workforce) unhandled(queue string) string {
 	for _, worker := range slices.Concat(w.takers, w.idle) {
@@ -93,7 +93,7 @@ func (w *workforce) isSilent(name string) bool {
 // namesOf returns the names of workers, at most maxNamed.
 func namesOf(workers []inspect.WorkerStatus) []string { return first(names(workers)) }
 
-// servedQueues returns the queues that workers take jobs from, without patterns.
+// servedQueues returns the queues and patterns of workers.
 func servedQueues(workers []inspect.WorkerStatus) (queues []string) {
 	for i := range workers {
 		if info := workers[i].Info; info != nil {
@@ -103,8 +103,7 @@ func servedQueues(workers []inspect.WorkerStatus) (queues []string) {
 	return queues
 }
 
-// nearly returns the first of some names that differs from a name by one letter, or the empty
-// string.
+// nearly returns the first name that differs from another name by one letter, or the empty string.
 func nearly(name string, names []string) string {
 	for _, other := range names {
 		if len(name) > 2 && len(other) > 2 && isNearly(name, other) {
@@ -114,8 +113,8 @@ func nearly(name string, names []string) string {
 	return ""
 }
 
-// isNearly reports whether names differ by a letter that is added, missing or another one, or by
-// two that have changed places. Names that differ by a digit or a sign are likely intended.
+// isNearly reports whether names differ by one added, missing or changed letter, or by two swapped
+// letters. A difference in a digit or a sign is likely intended.
 func isNearly(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -58,7 +58,7 @@ func ExampleSelection() {
 	// job-2 Welcome scheduled
 }
 
-// When a service is back, the jobs that failed without it go back into their queues.
+// When a service is back, its failed jobs go back into their queues.
 func ExampleSelection_Unfail() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -82,8 +82,8 @@ func ExampleSelection_Unfail() {
 	// 2 jobs, of which 1 in mails
 }
 
-// A repair of many jobs works in steps, reports its progress and can be stopped. Its result names
-// the jobs that it left, and why.
+// A repair of many jobs works in steps, reports its progress and can be stopped. The result names
+// the jobs left, and the reasons.
 func ExampleSelection_OnStep() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -257,7 +257,7 @@ func ExampleInspector_RatesByKlass() {
 	for worker.Stats().Completed < 3 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := worker.Stop(ctx); err != nil { // which sends its counts
+	if err := worker.Stop(ctx); err != nil { // sends the counts
 		log.Fatal(err)
 	}
 
@@ -277,7 +277,7 @@ func ExampleInspector_RatesByKlass() {
 	// Welcome 2 completed, 0 failed
 }
 
-// A running worker is registered with the queues that it takes jobs from.
+// A running worker is registered with its queues.
 func ExampleInspector_Workers() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -299,7 +299,7 @@ func ExampleInspector_Workers() {
 	defer worker.Stop(ctx)
 
 	var workers []inspect.WorkerStatus
-	for len(workers) == 0 || workers[0].Info == nil { // it registers as soon as it runs
+	for len(workers) == 0 || workers[0].Info == nil { // the worker registers when it starts to run
 		if workers, err = inspect.New(client).Workers(ctx); err != nil {
 			log.Fatal(err)
 		}
@@ -312,8 +312,8 @@ func ExampleInspector_Workers() {
 	// true false
 }
 
-// The schedules of all workers are known to the server. Any client can list them, put a job of one
-// at once, and forget one that no worker follows any more.
+// The server knows the schedules of all workers. Any client can list them, put a job of one at
+// once, and forget a schedule without followers.
 func ExampleInspector_Schedules() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -341,7 +341,7 @@ func ExampleInspector_Schedules() {
 		log.Fatal(err)
 	}
 	var schedules inspect.Page[inspect.ScheduleInfo]
-	for len(schedules.Items) == 0 { // until the worker has registered it
+	for len(schedules.Items) == 0 { // until the worker has registered the schedule
 		if schedules, err = inspect.New(client).Schedules(ctx, inspect.Range{}); err != nil {
 			log.Fatal(err)
 		}

@@ -128,8 +128,8 @@ func (s *FailureSummary) addKlass(more KlassFailures) {
 	s.Klasses = append(s.Klasses, more)
 }
 
-// Tags returns the tags that at least two jobs have, most used first. A range of more than 5000
-// tags is read in steps.
+// Tags returns the tags of at least two jobs, most used first. A range of more than 5000 tags is
+// read in steps.
 func (in *Inspector) Tags(ctx context.Context, r Range) (Page[string], error) {
 	offset, limit, err := r.bounds("tag")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type HistoryQuery struct {
 	From   time.Time // the beginning; defaults to an hour before now
 	To     time.Time // the end, exclusive; defaults to now
-	Queues []string  // whose histories are read beside that of all queues together
+	Queues []string  // to read in addition to all queues together
 }
 
 // A History holds the figures of a queue over time.
@@ -24,19 +24,19 @@ type History struct {
 	Queue  string         `json:"queue,omitempty"` // empty for all queues together
 	Step   time.Duration  `json:"step"`            // a minute, five, or an hour
 	Points []HistoryPoint `json:"points"`          // one for each step, oldest first
-	Known  time.Duration  `json:"known"`           // the minutes of which figures are known
-	Period time.Duration  `json:"period"`          // all minutes, the present one included
-	Failed int            `json:"failed"`          // jobs that failed in the time that is known
+	Known  time.Duration  `json:"known"`           // the minutes with known figures
+	Period time.Duration  `json:"period"`          // all minutes, including the present one
+	Failed int            `json:"failed"`          // jobs that failed in the known minutes
 }
 
 // A HistoryPoint holds the highest figures in a step, and the number of failures. All are 0 if
 // nothing is known.
 type HistoryPoint struct {
 	Time    time.Time     `json:"time"`  // the beginning of the step
-	Known   time.Duration `json:"known"` // for how long figures are known
+	Known   time.Duration `json:"known"` // how long figures are known
 	Waiting int           `json:"waiting"`
 	Oldest  time.Duration `json:"oldest"`  // the longest wait, in seconds
-	Running int           `json:"running"` // the slots of workers that were busy
+	Running int           `json:"running"` // busy slots of workers
 	Workers int           `json:"workers"` // running Go workers that take from the queue
 	Failed  int           `json:"failed"`  // jobs that failed, as in [qless.Stats.Failures]
 }
@@ -67,12 +67,12 @@ func (p HistoryPoint) MarshalJSON() ([]byte, error) {
 // historiesAtOnce is the maximum number of queues that a script reads.
 const historiesAtOnce = 100
 
-// History returns the history of all queues together, then those of the queues of the query. Its
-// steps are minutes if the period begins within the last three hours, five minutes within the last
-// day, and otherwise hours.
+// History returns the history of all queues together, then of each queue in the query. The steps
+// are minutes if the period begins within the last three hours, five minutes within the last day,
+// and otherwise hours.
 //
 // Workers, open dashboards and [Inspector.RecordHistory] record each minute. Without any of them, a
-// minute is not known. The server keeps 20 kB for each of the first 1000 queues that had jobs or
+// minute is unknown. The server keeps 20 kB for each of the first 1000 queues that had jobs or
 // workers within the last 31 days.
 func (in *Inspector) History(ctx context.Context, query HistoryQuery) ([]History, error) {
 	const command = "queue.history"
@@ -113,7 +113,7 @@ func (q HistoryQuery) check(command string) error {
 	return nil
 }
 
-// from returns the beginning for the script: a time, or below 0 how many seconds ago that is.
+// from returns the beginning for the script: a time, or minus the seconds since then.
 func (q HistoryQuery) from() float64 {
 	if q.From.IsZero() {
 		return -time.Hour.Seconds()
@@ -121,7 +121,7 @@ func (q HistoryQuery) from() float64 {
 	return float64(max(0, q.From.Unix()))
 }
 
-// chunks is slices.Chunk, with one empty chunk of an empty list.
+// chunks is slices.Chunk, but returns one empty chunk for an empty list.
 func chunks(list []string, n int) iter.Seq[[]string] {
 	if len(list) == 0 {
 		return slices.Values([][]string{nil})
@@ -183,7 +183,7 @@ func (p *past) history(queue, ring string) History {
 	return h
 }
 
-// record returns the record of a step in a ring, or nil if there is none.
+// record returns the record of a step in a ring, or nil.
 func (p *past) record(ring string, n int64) []byte {
 	if int64(len(ring)) != p.records*recordSize {
 		return nil
@@ -196,7 +196,7 @@ func (p *past) record(ring string, n int64) []byte {
 	return record
 }
 
-// number reads bytes, the highest first.
+// number reads big-endian bytes.
 func number(bytes []byte) (n int) {
 	for _, b := range bytes {
 		n = n<<8 + int(b)
@@ -204,8 +204,8 @@ func number(bytes []byte) (n int) {
 	return n
 }
 
-// RecordHistory records the figures of this minute in the histories of queues, unless that was
-// done. Workers and an open dashboard do the same. A user who may only read records nothing.
+// RecordHistory records this minute's figures in the histories of queues, unless recorded already.
+// Workers and an open dashboard do the same. Read-only users record nothing.
 func (in *Inspector) RecordHistory(ctx context.Context) error {
 	for next := []any(nil); ; {
 		reply, err := in.client.Do(ctx, "queues.record", next...)

@@ -26,12 +26,12 @@ import (
 )
 
 // An Inspector reads and repairs the jobs, queues, workers, schedules and limits of one namespace.
-// Reading changes nothing. Long calls work in steps, so that they do not keep the server busy.
-// Errors are of type [*qless.Error]. It is safe for concurrent use.
+// Reading changes nothing. Long calls work in steps to keep the server responsive. Errors are of
+// type [*qless.Error]. An Inspector is safe for concurrent use.
 type Inspector struct{ client *qless.Client }
 
-// New returns an inspector for the namespace of a client. It opens no connection of its own. It
-// panics if the client is nil.
+// New returns an inspector for a client's namespace. It opens no connection of its own, and panics
+// if the client is nil.
 func New(client *qless.Client) *Inspector {
 	if client == nil {
 		panic("inspect: the client is nil")
@@ -39,7 +39,7 @@ func New(client *qless.Client) *Inspector {
 	return &Inspector{client}
 }
 
-// do runs a command and decodes its reply, which is JSON.
+// do runs a command and decodes the JSON reply.
 func do[T any](
 	ctx context.Context, client *qless.Client, command string, args ...any,
 ) (value T, err error) {
@@ -51,7 +51,7 @@ func do[T any](
 	return value, replyError(command, err)
 }
 
-// replyError returns the error for a reply that can't be read, or nil.
+// replyError returns the error for an unreadable reply, or nil.
 func replyError(command string, err error) error {
 	if err == nil {
 		return nil
@@ -66,7 +66,7 @@ func unexpected(command string, reply any) error {
 	return replyError(command, wire.Unexpected(reply))
 }
 
-// invalid returns the error for an argument that can't be used.
+// invalid returns the error for an invalid argument.
 func invalid(command, format string, args ...any) error {
 	return &qless.Error{Op: command, Code: qless.ErrInvalid, Message: fmt.Sprintf(format, args...)}
 }
@@ -92,7 +92,7 @@ func checkNames(command, what string, names []string) error {
 	return nil
 }
 
-// items returns the elements of a reply that is an array.
+// items returns the elements of an array reply.
 func items(reply any) []any {
 	list, _ := reply.([]any)
 	return list

@@ -11,17 +11,17 @@ import (
 
 // A Latency holds the waiting times of a queue.
 type Latency struct {
-	// Oldest is the longest wait of a job that could be popped, or 0 if there is none.
+	// Oldest is the longest wait of a job ready to pop, or 0 without such jobs.
 	Oldest time.Duration `json:"oldest"`
 
 	// ByPriority holds the same for each priority, highest first, at most 16 of them.
 	ByPriority []PriorityLatency `json:"by_priority"`
 
-	// More reports that there are jobs of lower priorities.
+	// More reports that lower priorities have jobs, too.
 	More bool `json:"more,omitempty"`
 
-	// NextDue is the time at which the next scheduled or recurring job is due, or zero if there is
-	// none. It is in the past if no worker has asked the queue for jobs since.
+	// NextDue is the time at which the next scheduled or recurring job is due, or zero. It is in the
+	// past if no worker has asked the queue for jobs since.
 	NextDue time.Time `json:"next_due,omitzero"`
 }
 
@@ -70,11 +70,11 @@ func (l *Latency) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Latency returns the waiting times of the jobs of a queue that could be popped if it is not paused
-// and no limit holds them back. Scheduled and recurring jobs count from the time at which they were
-// due. Jobs with a lock that has ended don't count.
+// Latency returns the waiting times of a queue's jobs that could be popped if the queue is not
+// paused and no limit holds them back. Scheduled and recurring jobs count from their due times.
+// Jobs with expired locks don't count.
 //
-// A job that was released, timed out or given another priority counts from its put or its last pop,
+// A job that was released, timed out or given another priority counts from the put or the last pop,
 // whichever came later; only eight such jobs are read in each priority. Among jobs that take turns
 // ([qless.Fair]), the next one counts.
 func (in *Inspector) Latency(ctx context.Context, queue string) (Latency, error) {

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A LimitOverview holds the figures of a limit. A figure whose key is damaged is -1.
+// A LimitOverview holds the figures of a limit. A figure is -1 if its key is damaged.
 type LimitOverview struct {
 	Name   string            `json:"name"`
 	Config qless.LimitConfig `json:"config"`
 
-	// Used is the number of slots of the Concurrency that are taken. A job that has lost its lock
-	// keeps its slot until another job needs it.
+	// Used is the number of occupied slots of the Concurrency. A job that has lost its lock keeps its
+	// slot until another job needs it.
 	Used int `json:"used"`
 
 	// Parked is the number of jobs that wait for room.
@@ -28,29 +28,28 @@ type LimitOverview struct {
 type LimitInfo struct {
 	LimitOverview
 
-	// Own reports that the config is that of this limit, and not that of its family.
+	// Own reports that the config belongs to this limit, not to its family.
 	Own bool `json:"own"`
 
-	// HeldUntil is the end of a hold: see [qless.Limit.Hold]. It is zero if there is none.
+	// HeldUntil is the end of a hold: see [qless.Limit.Hold]. It is zero without a hold.
 	HeldUntil time.Time `json:"held_until,omitzero"`
 
-	// Next is the time at which the next job may start, by the rate or the hold. It is zero if that is
-	// now, or when a running job ends.
+	// Next is the time at which the rate or the hold lets the next job start. It is zero if the next
+	// job may start now, or when a running job ends.
 	Next time.Time `json:"next,omitzero"`
 
-	// Running are the jids of the jobs that hold a slot, at most 1000 of them. They are known only for
-	// a limit with a Concurrency.
+	// Running are the jids of the jobs that hold a slot, at most 1000. They are known only for a limit
+	// with a Concurrency.
 	Running []string `json:"running"`
 
-	// Waiting are the jids of the first 100 jobs that wait for room, in the order in which they will
-	// get it.
+	// Waiting are the jids of the first 100 jobs that wait for room, the next one first.
 	Waiting []string `json:"waiting"`
 }
 
 // limitInfoHead is the number of items before the jids in a reply of the command limit.info.
 const limitInfoHead = 8
 
-// Limit returns the config and the usage of one limit, whether or not it has a config.
+// Limit returns the config and the usage of a limit, with or without a config.
 func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) {
 	const command = "limit.info"
 	if err := checkName(command, "name of the limit", name); err != nil {
@@ -79,8 +78,8 @@ func (in *Inspector) Limit(ctx context.Context, name string) (LimitInfo, error) 
 	}, nil
 }
 
-// Limits returns the limits that have a config, with their usage, sorted by name. Each call reads
-// all of them, about 500 at a time.
+// Limits returns the limits with a config, with their usage, sorted by name. Each call reads all
+// limits, about 500 at a time.
 func (in *Inspector) Limits(ctx context.Context, r Range) (Page[LimitOverview], error) {
 	offset, limit, err := r.bounds("limit.list")
 	if err != nil {
@@ -102,10 +101,10 @@ func (in *Inspector) Limits(ctx context.Context, r Range) (Page[LimitOverview], 
 	return pageOf(all, offset, limit), nil
 }
 
-// limitParts is the number of items of each limit in a reply of the command limit.list.
+// limitParts is the number of items per limit in a reply of the command limit.list.
 const limitParts = 4
 
-// limitsFrom adds some of the limits, and returns where the next ones begin.
+// limitsFrom adds some of the limits, and returns the cursor of the next ones.
 func (in *Inspector) limitsFrom(
 	ctx context.Context, cursor string, found map[string]LimitOverview,
 ) (next string, err error) {
@@ -124,7 +123,7 @@ func (in *Inspector) limitsFrom(
 	return wire.AsString(parts[0]), nil
 }
 
-// limitOverview reads the name, the config, the number of used slots and that of parked jobs.
+// limitOverview reads the name, the config, and the numbers of used slots and of parked jobs.
 func limitOverview(parts []any) LimitOverview {
 	fields := append(strings.Fields(wire.AsString(parts[1])), "", "", "")
 	return LimitOverview{
@@ -143,7 +142,7 @@ func limitConfig(concurrency, rate, per string) qless.LimitConfig {
 	}
 }
 
-// figure reads a count, or returns -1 if there is none because its key is damaged.
+// figure reads a count, or returns -1 if a damaged key left none.
 func figure(part any) int {
 	if n, ok := part.(int64); ok {
 		return int(n)

@@ -23,13 +23,13 @@ var classes = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
 func IsPattern(namespace string) bool { return strings.ContainsAny(namespace, "*?") }
 
 // Namespaces returns the namespaces that match a pattern and have queues, sorted by name. In a
-// pattern, * stands for any text, and ? for one byte. On a cluster, it asks all masters. It walks
-// through all keys of the database with SCAN, about 1000 in a round trip. If it fails, or the
-// context ends, it returns the names found so far with the error.
+// pattern, * stands for any text, and ? for one byte. On a cluster, all masters are asked. The call
+// walks through all keys of the database with SCAN, about 1000 per round trip. On an error, or if
+// the context ends, the names found so far are returned, too.
 //
-// The keys of ql: may look like lists of queues of another namespace: the tag old-queues is in
-// ql:t:old-queues. If a namespace exists with whose name such a key begins, the key is its own. To
-// know that costs 2 commands for each such key.
+// A key of ql: may look like the list of queues of another namespace: the tag old-queues has the
+// key ql:t:old-queues. If the key can belong to an existing namespace, it does not count as a list
+// of queues. Checking this costs 2 commands for each such key.
 func Namespaces(
 	ctx context.Context, rdb redis.UniversalClient, pattern string,
 ) ([]string, error) {
@@ -61,16 +61,16 @@ func Namespaces(
 	return names, &qless.Error{Op: "namespaces", Code: code, Message: err.Error(), Err: err}
 }
 
-// The sorted sets with the queues of a namespace, of which clients in other languages know one.
+// The sorted sets with the queues of a namespace. Classic clients know only the first.
 const listedQueues, otherQueues = "queues", "x:queues"
 
-// namespacesOf returns the namespaces whose queues are in some sorted sets.
+// namespacesOf returns the namespaces of sorted sets that list queues.
 func namespacesOf(
 	ctx context.Context, rdb redis.UniversalClient, sets []string,
 ) ([]string, error) {
 	type candidate struct {
 		namespace string
-		others    []*redis.IntCmd // whether a namespace exists that has the set as another key
+		others    []*redis.IntCmd // whether a namespace exists for which the set is another key
 	}
 	var candidates []candidate
 	pipe := rdb.Pipeline()
@@ -135,7 +135,7 @@ func onMasters(
 	return invalid("namespaces", "the client is of neither a server nor a cluster")
 }
 
-// scanKeys calls a function with the sorted sets of a server whose names match a pattern.
+// scanKeys calls a function with the sorted sets of a server that match a pattern.
 func scanKeys(
 	ctx context.Context, server *redis.Client, pattern string, found func(keys []string) error,
 ) error {

@@ -11,14 +11,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Sorted sets whose names end like a list of queues belong to the namespace with whose name they
-// begin.
+// A sorted set with a name that ends like a list of queues belongs to the namespace that begins it.
 func TestNamespacesAreToldFromOtherKeys(t *testing.T) {
 	rdb := testkit.Start(t).Client(t)
 	for _, key := range []string{
 		"ql:queues", "ql:t:old-queues", "ql:x:idle:work-queues", "ql:x:fair:3:queues", "ql:x:queues",
 		"ql:t:eu:queues", "ql:eu:queues", // an inner namespace
-		"new:x:queues", // of recurring jobs, which other clients don't list
+		"new:x:queues", // of recurring jobs, unknown to classic clients
 		"new:t:x-queues",
 		"{mail-t:1}:queues", "t:queues", "x:queues", "client:queues", // these only look like others
 	} {

@@ -17,26 +17,26 @@ import (
 type OverviewQuery struct {
 	From    int      // the number of queues to skip
 	Queues  int      // the maximum number of queues; defaults to 1000; -1 means none
-	StatsOf []string // queues whose statistics of today are read, at about twice the cost of a queue
+	StatsOf []string // queues with today's statistics, at about twice the cost of a queue
 }
 
 // An Overview holds the figures of a namespace at one time.
 type Overview struct {
-	Time          time.Time              `json:"time"`              // by the clock of the server
+	Time          time.Time              `json:"time"`              // by the server's clock
 	Queues        []QueueOverview        `json:"queues"`            // earliest seen first
 	Total         int                    `json:"total"`             // the number of all queues
 	Stats         map[string]qless.Stats `json:"stats"`             // of today (UTC), by queue
 	Workers       int                    `json:"workers"`           // seen within max-worker-age
 	FailureGroups map[string]int         `json:"failure_groups"`    // sizes of up to 1000 groups
 	Limits        []LimitOverview        `json:"limits"`            // the first 100, by name
-	Damaged       []DamagedKey           `json:"damaged,omitempty"` // keys that could not be read
+	Damaged       []DamagedKey           `json:"damaged,omitempty"` // unreadable keys
 	Memory        Memory                 `json:"memory"`            // zero if the server refuses it
 }
 
-// A DamagedKey is a key whose value is of the wrong kind.
+// A DamagedKey is a key with a value of the wrong kind.
 type DamagedKey struct {
 	Key  string `json:"key"`
-	Kind string `json:"kind"` // as the Redis command TYPE names it
+	Kind string `json:"kind"` // as named by the Redis command TYPE
 }
 
 // A Memory holds the figures of a server's memory.
@@ -46,15 +46,15 @@ type Memory struct {
 	Policy string `json:"policy,omitempty"` // maxmemory-policy
 }
 
-// A QueueOverview holds the figures of a queue. A figure whose key is damaged is -1.
+// A QueueOverview holds the figures of a queue. A figure is -1 if its key is damaged.
 type QueueOverview struct {
 	qless.QueueCounts
 
-	// Oldest is the longest wait of a job that could be popped, to the millisecond; -1 if unknown,
-	// which is null in JSON.
+	// Oldest is the longest wait of a job ready to pop, to the millisecond. If unknown, it is -1, and
+	// null in JSON.
 	Oldest time.Duration `json:"oldest"`
 
-	// MaxConcurrency is the number of jobs that may run at once, or 0 if there is no limit.
+	// MaxConcurrency is the maximum number of jobs that may run at once, or 0 for no limit.
 	MaxConcurrency int `json:"max_concurrency"`
 }
 
@@ -80,7 +80,7 @@ func (q *QueueOverview) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// The numbers of queues that a script reads without and with statistics.
+// The number of queues that a script reads without and with statistics.
 const (
 	overviewPage  = 200
 	overviewStats = 50
@@ -142,8 +142,8 @@ func (in *Inspector) readOverview(
 	}
 }
 
-// The parts of a reply of the command overview, by their places. Only the first reply has the parts
-// from overviewWorkers on.
+// The parts of a reply of the command overview, by place. Only the first reply has the parts from
+// overviewWorkers on.
 const (
 	overviewTime = iota
 	overviewTotal
@@ -159,7 +159,7 @@ const (
 	overviewMemory
 )
 
-// add adds a reply. It reports whether the reply has the right shape.
+// add adds a reply and reports whether the reply has the right shape.
 func (o *Overview) add(reply []any) bool {
 	if len(reply) <= overviewDamaged {
 		return false
@@ -214,8 +214,7 @@ func queuesOf(reply []any) []QueueOverview {
 	return queues
 }
 
-// overviewQueueParts is the number of figures of a queue in a reply, the first of which is its
-// index.
+// overviewQueueParts is the number of figures of a queue in a reply, starting with its index.
 const overviewQueueParts = 8
 
 func (q *QueueOverview) addFigures(parts []any) {
@@ -227,7 +226,7 @@ func (q *QueueOverview) addFigures(parts []any) {
 	}
 }
 
-// addStats adds the statistics of a queue, unless one of their keys is damaged.
+// addStats adds the statistics of a queue, unless one of its keys is damaged.
 func (o *Overview) addStats(parts []any) {
 	if len(parts) < 7 || parts[1] == nil || parts[5] == nil || parts[6] == nil {
 		return

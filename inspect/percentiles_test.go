@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/histogram"
 )
 
-// A percentile is in the bucket of the duration that it should be.
+// A percentile is in the bucket of the expected duration.
 func TestPercentilesAreOffByLessThanABucket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -24,13 +24,13 @@ type RateQuery struct {
 	Klass    string        // if not empty, jobs of this klass only
 }
 
-// maxRates is the time for which rates are kept.
+// maxRates is how long rates are kept.
 const maxRates = 3 * 24 * time.Hour
 
 // maxRateMinutes is the number of minutes that a script returns.
 const maxRateMinutes = 60
 
-// check returns an error if the query can't be used.
+// check returns an error if the query is invalid.
 func (q RateQuery) check() error {
 	for _, of := range []struct{ what, name string }{{"queue", q.Queue}, {"klass", q.Klass}} {
 		if of.name != "" {
@@ -54,8 +54,8 @@ func (q RateQuery) check() error {
 	return nil
 }
 
-// minutes returns the first minute, in seconds since 1970, and the number of minutes, which is that
-// of whole steps.
+// minutes returns the first minute, in seconds since 1970, and the number of minutes, rounded up to
+// whole steps.
 func (q RateQuery) minutes() (first int64, count int) {
 	width := int64(q.Step / time.Second)
 	first = q.From.Unix() / width * width
@@ -109,9 +109,9 @@ type RateGroup struct {
 // Steps in which no job ended are included, with zeros.
 //
 // Workers of this package report the runs of their jobs by queue and klass every 15 s and when they
-// stop, so the rates are up to 15 s late, and a run may count for the minute before its end. A
-// killed worker loses the runs that it has not reported. The server keeps 3 days, with up to 500
-// queues and klasses by name in each minute. Rates runs a script for each hour.
+// stop, so rates are up to 15 s late, and a run may count for the minute before its end. A killed
+// worker loses its unreported runs. The server keeps 3 days, with up to 500 queues and klasses by
+// name in each minute. Rates runs a script for each hour.
 func (in *Inspector) Rates(ctx context.Context, query RateQuery) ([]RatePoint, error) {
 	if query.Step == 0 {
 		query.Step = time.Minute
@@ -171,7 +171,7 @@ func (in *Inspector) rateGroups(
 	return groups, nil
 }
 
-// eachRate calls a function for each minute, queue and klass that was counted.
+// eachRate calls a function for each counted minute, queue and klass.
 func (in *Inspector) eachRate(
 	ctx context.Context, query RateQuery, add func(at int64, key runs.Key, text string),
 ) error {
@@ -205,17 +205,17 @@ func addRates(at int64, values []any, add func(at int64, key runs.Key, text stri
 	}
 }
 
-// Percentiles summarize durations that were counted in buckets, each √2 times as wide as the one
-// before: 1 µs, 1.41 µs, 2 µs and so on, up to 9 days. A percentile is interpolated in its bucket,
-// so it is off by less than 41 %.
+// Percentiles summarize durations counted in buckets, each √2 times as wide as the previous one: 1
+// µs, 1.41 µs, 2 µs and so on, up to 9 days. A percentile is interpolated in its bucket, and is off
+// by less than 41 %.
 type Percentiles struct {
 	Count         int
-	P50, P90, P99 time.Duration  // half of the durations are shorter than P50; 0 if there are none
+	P50, P90, P99 time.Duration  // half of the durations are shorter than P50; 0 without durations
 	Histogram     []qless.Bucket // shortest first, without empty buckets
 }
 
-// At returns another percentile: At(0.95) is longer than 95 % of the durations. It returns 0 if
-// there are none.
+// At returns another percentile: At(0.95) is longer than 95 % of the durations. Without durations,
+// At returns 0.
 func (p Percentiles) At(part float64) time.Duration {
 	rank := part * float64(p.Count)
 	for _, b := range p.Histogram {

@@ -16,7 +16,7 @@ type Range struct {
 	Limit  int // defaults to 25; -1 means all, at most 100,000
 }
 
-// bounds returns the offset and the limit, neither of which is negative.
+// bounds returns the offset and the limit, neither of them negative.
 func (r Range) bounds(command string) (offset, limit int, err error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
 		return 0, 0, invalid(command, "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
@@ -58,11 +58,11 @@ type Cursor string
 type Found struct {
 	Items    []Row  `json:"items"`          // not nil unless the call failed
 	Examined int    `json:"examined"`       // the number of jobs examined
-	Large    int    `json:"large,omitzero"` // those whose data was too large to be searched
+	Large    int    `json:"large,omitzero"` // jobs with data too large to search
 	Next     Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
 }
 
-// The maximum numbers of jobs in one call. They are smaller for calls that read or return data.
+// The maximum number of jobs in one call, smaller for calls that read or return data.
 const (
 	shownAtOnce          = 500
 	shownWithDataAtOnce  = 50
@@ -81,8 +81,8 @@ type part[T any] struct {
 	Items  wire.List[T] `json:"items"`
 }
 
-// search finds up to limit jobs from a cursor on. shown is "jid" to return only their jids, or the
-// number of bytes of their data to return.
+// search looks for up to limit jobs from a cursor on. shown is "jid" to return only jids, or the
+// number of bytes of data to return.
 func search[T any](
 	ctx context.Context, s Selection, after Cursor, limit int, shown string,
 ) (part[T], Cursor, error) {
@@ -121,12 +121,12 @@ func (s Selection) place(after Cursor) (int, error) {
 	return i, nil
 }
 
-// Find examines up to 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the rows
-// that match. There may be none, and yet a next cursor. Find is meant for the pages of a search;
+// Find examines up to 1000 jobs from a cursor on, or 100 with Filter.Data, and returns the matching
+// rows. A call may return no rows, and yet a next cursor. Find is meant for the pages of a search;
 // [Selection.Each] needs no cursor.
 //
-// A cursor is the position of a job in the list, so that no job is missed because others come or
-// go. If older jobs leave a failure group in the meantime, as many jobs may be found twice.
+// A cursor is the position of a job in the list, so no job is missed when others come or go. If
+// older jobs leave a failure group in the meantime, as many jobs may be found twice.
 func (s Selection) Find(ctx context.Context, after Cursor) (Found, error) {
 	if err := s.check(); err != nil {
 		return Found{}, err
@@ -144,8 +144,8 @@ func (s Selection) Find(ctx context.Context, after Cursor) (Found, error) {
 	}, nil
 }
 
-// steps iterates over the results of several searches: each job once, even if a loop has moved it
-// to the end of the list. jidOf returns the jid of a result.
+// steps iterates over the results of several searches, yielding each job once, even if a loop has
+// moved it to the end of the list. jidOf returns a result's jid.
 func steps[T any](
 	ctx context.Context, s Selection, limit int, shown string, jidOf func(T) string,
 ) iter.Seq2[[]T, error] {
@@ -181,8 +181,8 @@ func (s Selection) jidSteps(ctx context.Context, limit int) iter.Seq2[[]wire.Raw
 	return steps(ctx, s, limit, "jid", func(jid wire.Raw) string { return string(jid) })
 }
 
-// Each iterates over the jobs, reading 500 at a time. It yields each job once, and misses none
-// because others come or go. The loop may change the job, even so that it leaves the selection. An
+// Each iterates over the jobs, reading 500 at a time. It yields each job once, and misses none when
+// others come or go. The loop may change the job, and may even remove it from the selection. An
 // error is the last element.
 func (s Selection) Each(ctx context.Context) iter.Seq2[Row, error] {
 	limit := shownAtOnce
@@ -205,8 +205,8 @@ func (s Selection) Each(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Jobs iterates over the jobs that exist as [Selection.Each] does, with all their fields, reading
-// 150 at a time.
+// Jobs iterates over the existing jobs like [Selection.Each], with all their fields, reading 150 at
+// a time.
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*qless.Job, error] {
 	return func(yield func(*qless.Job, error) bool) {
 		for jids, err := range s.jidSteps(ctx, readAtOnce) {
@@ -227,7 +227,7 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*qless.Job, error] {
 	}
 }
 
-// Count returns the number of jobs. With a filter, it examines all of them, in steps.
+// Count returns the number of jobs. With a filter, all jobs are examined, in steps.
 func (s Selection) Count(ctx context.Context) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -256,8 +256,8 @@ type listReply[T any] struct {
 }
 
 // List returns a part of the list by index. A selection with a filter has no indices: the error is
-// [qless.ErrInvalid]. It is meant for pages: a range of more than 500 jobs, or 50 with data, is
-// read in steps, between which jobs may be missed, or listed twice. [Selection.Each] has no such
+// [qless.ErrInvalid]. List is meant for pages: a range of more than 500 jobs, or 50 with data, is
+// read in steps, and jobs may be missed or listed twice between steps. [Selection.Each] has no such
 // gaps.
 func (s Selection) List(ctx context.Context, r Range) (Page[Row], error) {
 	offset, limit, err := s.bounds(r)
@@ -290,7 +290,7 @@ func (s Selection) List(ctx context.Context, r Range) (Page[Row], error) {
 	return Page[Row]{Items: s.rows(found.Items), Total: found.Total}, nil
 }
 
-// JIDs returns the jids of a part of the list, as [Selection.List] does, at a lower cost.
+// JIDs returns the jids of a part of the list, like [Selection.List], at a lower cost.
 func (s Selection) JIDs(ctx context.Context, r Range) (Page[string], error) {
 	offset, limit, err := s.bounds(r)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // Cancel deletes the jobs, and notifies the workers that run them. Completed jobs are left
-// ([qless.ErrFinished]). Jobs that others depend on are canceled after their dependents if these
-// are selected too; otherwise they are left ([qless.ErrHasDependents]).
+// ([qless.ErrFinished]). Parents are canceled after their dependents if these are selected, too;
+// otherwise they are left ([qless.ErrHasDependents]).
 func (s Selection) Cancel(ctx context.Context) (Repair, error) {
 	r := repair{action: "cancel"}
 	err := r.run(ctx, s)
@@ -63,9 +63,9 @@ func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (R
 	return s.repair(ctx, "unfail", "", pairs...)
 }
 
-// Move puts the jobs, whatever their state, into a queue, as [qless.Job.Move] does. Their data
-// stays as it is on the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and
-// [qless.DependsOn] are [qless.ErrInvalid].
+// Move puts the jobs, in any state, into a queue, like [qless.Job.Move]. Their data stays unchanged
+// on the server. The options [qless.JID], [qless.IfAbsent], [qless.Unique] and [qless.DependsOn]
+// are [qless.ErrInvalid].
 func (s Selection) Move(
 	ctx context.Context, queue string, options ...qless.PutOption,
 ) (Repair, error) {
@@ -88,15 +88,15 @@ func (s Selection) Move(
 	return s.repair(ctx, "move", queue, pairs...)
 }
 
-// Promote makes scheduled jobs ready to be popped now. For a parked job, the next pop tries its
-// limits again. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]);
-// waiting ones count as changed.
+// Promote makes scheduled jobs ready to pop now. For a parked job, the next pop tries its limits
+// again. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]); waiting jobs
+// count as changed.
 func (s Selection) Promote(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "promote", "")
 }
 
-// Timeout takes running jobs from their workers; they are the next to be popped. Other jobs are
-// left ([qless.ErrNotRunning]).
+// Timeout takes running jobs from their workers; these jobs are popped next. Other jobs are left
+// ([qless.ErrNotRunning]).
 func (s Selection) Timeout(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "timeout", "")
 }
@@ -137,9 +137,9 @@ func (s Selection) Untrack(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "untrack", "")
 }
 
-// Apply calls a function with each job, for changes that have no method here. If the function
-// returns a [*qless.Error] about the job, the job counts as left; any other error ends the call. A
-// panic counts as such an error. Each job takes at least one round trip and counts as a step.
+// Apply calls a function with each job, for changes without a method here. If the function returns
+// a [*qless.Error] about the job, the job counts as left; any other error, or a panic, ends the
+// call. Each job takes at least one round trip and counts as a step.
 func (s Selection) Apply(
 	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
 ) (Repair, error) {
@@ -179,7 +179,7 @@ type repairReply struct {
 	Looked wire.Number                     `json:"looked"`
 }
 
-// The maximum numbers of jobs that a script changes, and that it moves to another queue.
+// The maximum number of jobs that a script changes, and that a script moves to another queue.
 const (
 	changedAtOnce = 100
 	movedAtOnce   = 50
@@ -190,8 +190,8 @@ type repair struct {
 	action, value string
 	pairs         []any // of names and values, or options
 	done          Repair
-	blocked       []string // left because others depend on them, in the order of the steps
-	long          []string // left because they wait for too many others for one script
+	blocked       []string // left because of their dependents, in the order of the steps
+	long          []string // left because they have too many dependencies for one script
 }
 
 // repair changes the jobs, in steps.
@@ -241,8 +241,8 @@ func (r *repair) run(ctx context.Context, s Selection) error {
 }
 
 // runGroup changes the jobs of a failure group, the oldest first. With AtMost, it reads the oldest
-// 1000 jids, and then, as far as necessary, twice as many each time: a group can't be read on from
-// an older job, which may have left it.
+// 1000 jids, and then twice as many each time, as far as necessary. Reading can't continue from an
+// older job, which may have left the group.
 func (r *repair) runGroup(ctx context.Context, s Selection) error {
 	seen := map[string]bool{}
 	for count := lookedAtOnce; ; count *= 2 {
@@ -267,7 +267,7 @@ func (r *repair) runGroup(ctx context.Context, s Selection) error {
 	}
 }
 
-// pages iterates over the jids of the whole list from a cursor on, without its filters.
+// pages iterates over the jids of the whole list from a cursor on, without filters.
 func (s Selection) pages(ctx context.Context, after Cursor) iter.Seq2[[]wire.Raw, error] {
 	s.filters = nil
 	return func(yield func([]wire.Raw, error) bool) {
@@ -281,7 +281,7 @@ func (s Selection) pages(ctx context.Context, after Cursor) iter.Seq2[[]wire.Raw
 	}
 }
 
-// appendNew appends the jids that have not been seen yet.
+// appendNew appends the jids not seen yet.
 func appendNew(jids []string, page []wire.Raw, seen map[string]bool) []string {
 	for _, raw := range page {
 		if jid := string(raw); !seen[jid] {
@@ -291,8 +291,8 @@ func appendNew(jids []string, page []wire.Raw, seen map[string]bool) []string {
 	return jids
 }
 
-// runJIDs changes the jobs with these jids that are still in the list of the selection. It runs at
-// least one step, which checks the arguments.
+// runJIDs changes the given jobs if they are still in the selection's list. It runs at least one
+// step, to check the arguments.
 func (r *repair) runJIDs(ctx context.Context, s Selection, jids []string) error {
 	for isFirst := true; isFirst || len(jids) > 0 && r.isWanted(s); isFirst = false {
 		looked, err := r.change(ctx, s, jids[:min(r.step(), len(jids))])
@@ -312,7 +312,7 @@ func (r *repair) step() int {
 	return changedAtOnce
 }
 
-// change runs a step with some jobs. It returns how many of them it looked at.
+// change runs a step with some jobs and returns the number of jobs examined.
 func (r *repair) change(ctx context.Context, s Selection, jids []string) (int, error) {
 	filters := s.filterArgs()
 	args := []any{
@@ -356,10 +356,10 @@ func (r *repair) add(step repairReply) error {
 	return nil
 }
 
-// codeLong is the code of a job that waits for too many others to be canceled by one script.
+// codeLong is the code of a job with too many dependencies to be canceled by one script.
 const codeLong qless.Code = "long"
 
-// cancelLong cancels the jobs that wait for too many others, each in several steps.
+// cancelLong cancels the jobs with too many dependencies, each in several steps.
 func (r *repair) cancelLong(ctx context.Context, s Selection) error {
 	for _, jid := range r.long {
 		if !r.isWanted(s) {
@@ -385,8 +385,8 @@ func (r *repair) cancelLong(ctx context.Context, s Selection) error {
 	return nil
 }
 
-// takeBlocked removes the jobs that others depend on from the ones left, and returns them, last
-// first: dependents usually come after their dependencies.
+// takeBlocked removes the jobs left because of their dependents, and returns them, last first:
+// dependents usually come after their dependencies.
 func (r *repair) takeBlocked() []string {
 	blocked := r.blocked
 	r.blocked = nil

@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Row is a job in a list. [qless.Client.Job] returns all its fields.
+// A Row is a job in a list. [qless.Client.Job] returns all fields.
 type Row struct {
 	JID   string `json:"jid"`
 	Klass string `json:"klass"`
 
-	// Queue is the queue of the job, or empty if it is complete.
+	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
-	// State is the state of the job. It is empty for a recurring job, and for a jid without a job.
+	// State is the job's state. It is empty for a recurring job, and for a jid without a job.
 	State qless.State `json:"state,omitempty"`
 
 	Priority  int      `json:"priority"`
@@ -26,22 +26,22 @@ type Row struct {
 	Retries   int      `json:"retries"`
 	Remaining int      `json:"remaining"`
 
-	// Worker is the name of the worker that has the job.
+	// Worker is the name of the worker that holds the job.
 	Worker string `json:"worker,omitempty"`
 
 	// Since is the time of the last put, pop, completion or failure.
 	Since time.Time `json:"since,omitzero"`
 
-	// Due is the time at which the delay of the job ends, or a recurring job is due.
+	// Due is the time at which the job's delay ends, or a recurring job is due.
 	Due time.Time `json:"due,omitzero"`
 
 	// IsDue reports that Due has passed, and no worker has asked the queue for jobs since.
 	IsDue bool `json:"is_due,omitempty"`
 
-	// Expires is the time at which the lock of a running job ends.
+	// Expires is the time at which a running job's lock expires.
 	Expires time.Time `json:"expires,omitzero"`
 
-	// Failure is the reason of the last failure or retry, with at most 256 bytes of its message, or
+	// Failure is the reason of the last failure or retry, with at most 256 bytes of the message, or
 	// nil.
 	Failure *qless.Failure `json:"failure,omitempty"`
 
@@ -91,7 +91,7 @@ type rowReply struct {
 	Data     wire.Text   `json:"data"`
 }
 
-// rows returns the jobs of a reply; never nil, which would be null in JSON.
+// rows returns the jobs of a reply, never nil, which would be null in JSON.
 func (s Selection) rows(replies []rowReply) []Row {
 	rows := make([]Row, len(replies))
 	for i := range replies {
@@ -108,7 +108,7 @@ func (s Selection) row(r *rowReply) Row {
 		Since: r.Since.Time(), Expires: r.Expires.Time(), Due: r.Due.Time(), IsDue: r.IsDue,
 		Parked: string(r.Parked), Interval: max(r.Interval.Duration(), 0), DataSize: r.Size.Int(),
 	}
-	if row.State == qless.StateRunning { // A job that is retried keeps the name.
+	if row.State == qless.StateRunning { // A retried job keeps the name.
 		row.Worker = string(r.Worker)
 	}
 	if f := r.Failure; f != nil && f.Group != "" {
@@ -120,7 +120,7 @@ func (s Selection) row(r *rowReply) Row {
 			row.Since = row.Failure.When
 		}
 	}
-	data, _ := s.client.Decode([]byte(r.Data)) // data that can't be decoded is shown as it is
+	data, _ := s.client.Decode([]byte(r.Data)) // undecodable data is shown unchanged
 	row.Data = beginning(string(data), s.data)
 	return row
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A ScheduleInfo is a [qless.Schedule] with its followers, as registered by the worker that last
-// began to follow it.
+// A ScheduleInfo is a [qless.Schedule] with its followers, as registered by the worker that began
+// to follow it last.
 type ScheduleInfo struct {
 	ID       string          `json:"id"`
 	When     string          `json:"when"`
@@ -30,43 +30,42 @@ type ScheduleInfo struct {
 	Last    time.Time `json:"last,omitzero"`
 	LastJID string    `json:"last_jid,omitempty"`
 
-	// Next is the time at which it is due next. It is zero if this machine can't read When, for
-	// example because it does not know the Zone.
+	// Next is the next due time. It is zero if this machine can't read When, for example because the
+	// Zone is unknown.
 	Next time.Time `json:"next,omitzero"`
 
 	// Overdue is the number of due times that have passed without a job so far, at most 1000. It is 0
 	// while a worker follows the schedule and can put its jobs.
 	Overdue int `json:"overdue"`
 
-	// Missed is the number of due times that got no job, because no worker followed the schedule and
+	// Missed is the number of due times without a job, because no worker followed the schedule and
 	// OnMissed does not put the job later. It is updated with the next job.
 	Missed int `json:"missed"`
 
-	Since time.Time `json:"since,omitzero"` // when it was first registered
-	Seen  time.Time `json:"seen,omitzero"`  // when a worker last checked it
+	Since time.Time `json:"since,omitzero"` // when the schedule was first registered
+	Seen  time.Time `json:"seen,omitzero"`  // when a worker last checked the schedule
 
-	// Followers are the workers that follow the schedule, by name. Without any, no jobs are put. A
-	// killed worker is listed for up to three minutes.
+	// Followers are the workers that follow the schedule, by name. Without followers, no jobs are put.
+	// A killed worker is listed for up to three minutes.
 	Followers []ScheduleFollower `json:"followers"`
 }
 
-// ErrFollowed is the code of the error of a schedule that can't be forgotten because a worker
-// follows it.
+// ErrFollowed is the error code for a schedule that can't be forgotten because a worker follows it.
 const ErrFollowed qless.Code = "followed"
 
 // A ScheduleFollower is a worker that follows a schedule.
 type ScheduleFollower struct {
 	Worker string    `json:"worker"`
-	Since  time.Time `json:"since,omitzero"` // when it began
-	Seen   time.Time `json:"seen,omitzero"`  // when it last checked the schedule
+	Since  time.Time `json:"since,omitzero"` // when the worker began
+	Seen   time.Time `json:"seen,omitzero"`  // when the worker last checked the schedule
 
-	// Differs reports that its schedule is not the registered one, although both have the same ID: the
-	// fields When, Missed, Queue, Klass, Data or Options differ. The jobs of both are put.
+	// Differs reports that the worker's schedule differs from the registered one with the same ID in
+	// When, Missed, Queue, Klass, Data or Options. The jobs of both are put.
 	Differs bool `json:"differs"`
 }
 
-// followed is the time for which a worker counts as a follower after it has checked a schedule. It
-// is the same in lua/lib/schedules.lua.
+// followed is how long a worker counts as a follower after checking a schedule. It is the same in
+// lua/lib/schedules.lua.
 const followed = 3 * cron.CheckInterval
 
 // maxOverdue is the maximum of Overdue.
@@ -75,9 +74,9 @@ const maxOverdue = 1000
 // schedulesAtOnce is the number of schedules that a script reads.
 const schedulesAtOnce = 100
 
-// Schedules returns the schedules that workers have registered, sorted by ID, without their data. A
-// schedule is registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads
-// 100 at a time, or fewer if many workers follow them.
+// Schedules returns the schedules registered by workers, sorted by ID, without their data. A
+// schedule is registered when a worker starts, and stays until [Inspector.ForgetSchedule].
+// Schedules are read 100 at a time, or fewer if many workers follow them.
 func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[ScheduleInfo], error) {
 	offset, limit, err := r.bounds("schedules")
 	if err != nil {
@@ -110,13 +109,13 @@ func (in *Inspector) Schedule(ctx context.Context, id string) (*ScheduleInfo, er
 	}
 	s := reply.Items[0].schedule(reply.Now.Time())
 	if data := reply.Items[0].field(fieldData); data != "" {
-		s.Data, _ = in.client.Decode([]byte(data)) // data that can't be decoded stays as it is
+		s.Data, _ = in.client.Decode([]byte(data)) // undecodable data stays unchanged
 		s.Data = shownJSON(s.Data)
 	}
 	return &s, nil
 }
 
-// registered reads a schedule, which is the only item of the reply.
+// registered reads a schedule, the only item of the reply.
 func (in *Inspector) registered(ctx context.Context, id string) (reply schedulesReply, err error) {
 	const command = "schedules"
 	if err := checkName(command, "schedule ID", id); err != nil {
@@ -130,12 +129,12 @@ func (in *Inspector) registered(ctx context.Context, id string) (reply schedules
 }
 
 // RunSchedule puts a job of a schedule at once, in addition to its regular jobs: its next due time
-// and its missed times stay as they are. The job has the data and options that the schedule's last
-// worker registered, but no delay. Its jid, which RunSchedule returns, is <ID>@run-<random>, unless
-// the schedule's options set one.
+// and its missed times stay unchanged. The job has the data and options registered by the
+// schedule's last worker, but no delay. RunSchedule returns the jid, which is <ID>@run-<random>
+// unless the schedule's options set one.
 //
 // The schedule needs no followers. If its data and options exceed 64 KiB together, they are not
-// registered, and the error is [qless.ErrInvalid]. If there is no such schedule, it is
+// registered, and the error is [qless.ErrInvalid]. For an unknown schedule, the error is
 // [qless.ErrNotFound]; if an option refuses the job, [qless.ErrExists].
 func (in *Inspector) RunSchedule(ctx context.Context, id string) (jid string, err error) {
 	reply, err := in.registered(ctx, id)
@@ -155,8 +154,8 @@ func (in *Inspector) RunSchedule(ctx context.Context, id string) (jid string, er
 		s.field(fieldData), pairs)
 }
 
-// ForgetSchedule removes a schedule that no worker follows. The jobs that it has put are kept. A
-// schedule that a worker follows would come back: the error is [ErrFollowed].
+// ForgetSchedule removes a schedule without followers. Its jobs are kept. A schedule with a
+// follower would come back: the error is [ErrFollowed].
 func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
 	const command = "schedule.forget"
 	if err := checkName(command, "schedule ID", id); err != nil {
@@ -195,7 +194,7 @@ func shownJSON(data json.RawMessage) json.RawMessage {
 	return text
 }
 
-// The fields of a schedule in a reply, by their places.
+// The fields of a schedule in a reply, by place.
 const (
 	fieldSpec = iota
 	fieldOnMissed
@@ -235,7 +234,7 @@ func (r *scheduleReply) field(place int) string {
 
 func (r *scheduleReply) time(place int) time.Time { return wire.AsNumber(r.field(place)).Time() }
 
-// schedule returns the schedule as it is at a time.
+// schedule returns the schedule at a time.
 func (r *scheduleReply) schedule(now time.Time) ScheduleInfo {
 	s := ScheduleInfo{
 		ID:       string(r.ID),
@@ -278,8 +277,8 @@ func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
 	return all
 }
 
-// NextRuns returns up to n times at which the schedule is due after a time. There are none if this
-// machine can't read When.
+// NextRuns returns up to n due times of the schedule after a time, or none if this machine can't
+// read When.
 func (s *ScheduleInfo) NextRuns(after time.Time, n int) []time.Time {
 	var all []time.Time
 	times, err := cron.Parse(s.When)
@@ -300,7 +299,7 @@ func (s *ScheduleInfo) foresee(due, now time.Time) {
 	}
 	s.Next = times.Next(now).Local() // like all times
 	if s.OnMissed == qless.MissedSkip && s.Seen.After(due) {
-		due = s.Seen // it puts no jobs for the times that it skipped before
+		due = s.Seen // no jobs are put for times skipped before
 	}
 	if due.IsZero() {
 		return

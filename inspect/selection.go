@@ -12,19 +12,18 @@ import (
 type List string
 
 const (
-	Waiting   List = "waiting"   // in the order in which they are popped
-	Running   List = "running"   // by the end of the lock
-	Stalled   List = "stalled"   // running with a lock that has ended, by its end
+	Waiting   List = "waiting"   // in the order of popping
+	Running   List = "running"   // by lock expiry
+	Stalled   List = "stalled"   // running with an expired lock, by expiry
 	Scheduled List = "scheduled" // by due time
 	Depends   List = "depends"   // waiting for other jobs, oldest first
 	Recurring List = "recurring" // recurring jobs, by due time; they can be read, but not repaired
 )
 
-// JobLists returns the lists of a queue's jobs, in the order in which tools show them: all but
-// Recurring.
+// JobLists returns the lists of a queue's jobs, in the order that tools show: all but Recurring.
 func JobLists() []List { return []List{Waiting, Running, Stalled, Scheduled, Depends} }
 
-// Count returns the number of jobs in the list by the counts of its queue.
+// Count returns the number of jobs in the list from the counts of a queue.
 func (l List) Count(of *qless.QueueCounts) int {
 	switch l {
 	case Waiting:
@@ -43,7 +42,7 @@ func (l List) Count(of *qless.QueueCounts) int {
 	return 0
 }
 
-// The other lists, as the commands list, find and repair name them.
+// The other lists, as named in the commands list, find and repair.
 const (
 	failedList   List = "failed"
 	taggedList   List = "tagged"
@@ -53,10 +52,9 @@ const (
 	jidsList     List = "jids"
 )
 
-// A Selection describes jobs, to be read or repaired. It is an immutable value: it reads nothing
-// until one of its methods that take a context is called, and each call sees the jobs as they are
-// then. The zero value has no namespace: its methods return [qless.ErrInvalid]. It is safe for
-// concurrent use.
+// A Selection describes jobs to read or repair. It is an immutable value that reads nothing by
+// itself: each call of a method with a context sees the jobs at that time. The zero value has no
+// namespace: its methods return [qless.ErrInvalid]. A Selection is safe for concurrent use.
 type Selection struct {
 	client  *qless.Client
 	list    List
@@ -69,7 +67,7 @@ type Selection struct {
 	invalid error // the error of an invalid argument
 }
 
-// Queue selects the jobs in one of the lists of a queue, in the order of that list.
+// Queue selects the jobs in one of a queue's lists, in the order of that list.
 func (in *Inspector) Queue(name string, list List) Selection {
 	s := Selection{client: in.client, list: list, name: name}
 	switch list {
@@ -91,19 +89,18 @@ func (in *Inspector) Completed() Selection {
 	return Selection{client: in.client, list: completeList}
 }
 
-// Tagged selects the jobs that have a tag, in the order in which they were tagged.
+// Tagged selects the jobs with a tag, in the order of tagging.
 func (in *Inspector) Tagged(tag string) Selection {
 	return in.named(taggedList, "tag", tag)
 }
 
-// Tracked selects the tracked jobs, in the order in which tracking began. Some of them may no
-// longer exist.
+// Tracked selects the tracked jobs, in the order of tracking. Some may no longer exist.
 func (in *Inspector) Tracked() Selection {
 	return Selection{client: in.client, list: trackedList}
 }
 
-// HeldBy selects the jobs that a worker holds, by the end of the lock, so that jobs whose lock has
-// ended come first. Jobs that were taken from the worker are not included.
+// HeldBy selects the jobs that a worker holds, by lock expiry: jobs with expired locks come first.
+// Jobs that were taken from the worker are not included.
 func (in *Inspector) HeldBy(worker string) Selection {
 	return in.named(workerList, "worker name", worker)
 }
@@ -122,23 +119,23 @@ func (in *Inspector) named(list List, what, name string) Selection {
 	}
 }
 
-// A Filter matches the jobs for which all of its set fields hold.
+// A Filter matches the jobs for which all set fields hold.
 type Filter struct {
 	// Klass is the klass of the jobs.
 	Klass string
 
-	// Tag is one of their tags.
+	// Tag is one of the job's tags.
 	Tag string
 
 	// JID is a part of the jid.
 	JID string
 
-	// Data is a part of the data, as it is stored or as JSON is read: é also matches \u00e9.
-	// Characters above U+FFFF match as they are stored. Data that a codec has encoded does not match.
+	// Data is a part of the data, as stored or as read from JSON: é also matches \u00e9. Characters
+	// above U+FFFF match only as stored. Data encoded by a codec does not match.
 	Data string
 
 	// Large also searches data of more than 256 KiB. Each such job keeps the server busy for a few
-	// milliseconds per MB, and for tens of them if its data has many escapes.
+	// milliseconds per MB, or tens of milliseconds if the data has many escapes.
 	Large bool
 
 	// Batch matches the callbacks of batches only.
@@ -165,8 +162,8 @@ func (s Selection) Where(filter Filter) Selection {
 	return s
 }
 
-// AtMost returns a selection of at most n jobs. A repair counts the jobs that it changes. An n of
-// less than 1 is [qless.ErrInvalid].
+// AtMost returns a selection of at most n jobs. A repair counts the jobs changed. An n of less than
+// 1 is [qless.ErrInvalid].
 func (s Selection) AtMost(n int) Selection {
 	if n < 1 {
 		return s.with(invalid("list", "AtMost(%d) is less than 1", n))
@@ -190,9 +187,9 @@ func (s Selection) WithData(bytes int) Selection {
 	return s
 }
 
-// OnStep returns the selection with a function that is called after each step of a repair with the
-// result so far, which it must not keep. If it returns an error, the repair ends and returns that
-// error; so it does if the function panics.
+// OnStep returns the selection with a function to call after each step of a repair with the result
+// so far, which the function must not keep. If the function returns an error or panics, the repair
+// ends with that error.
 func (s Selection) OnStep(step func(soFar Repair) error) Selection {
 	s.onStep = step
 	return s
@@ -206,7 +203,7 @@ func (s Selection) with(err error) Selection {
 	return s
 }
 
-// check returns an error if the selection can't be used.
+// check returns an error if the selection is invalid.
 func (s Selection) check() error {
 	if s.client == nil {
 		return invalid("list", "the selection comes from no Inspector")
@@ -238,8 +235,8 @@ func yes(is bool) string {
 	return ""
 }
 
-// rest returns the number of jobs that are wanted after done ones, at most n unless that is 0. 0
-// means any number.
+// rest returns the number of jobs still wanted after done ones, at most n unless n is 0. 0 means
+// any number.
 func (s Selection) rest(done, n int) int {
 	if rest := s.atMost - done; s.atMost > 0 && (n == 0 || rest < n) {
 		return rest
@@ -255,7 +252,7 @@ func (s Selection) cut(n int) int {
 	return n
 }
 
-// jidsJSON returns jids as the commands find and repair read them.
+// jidsJSON returns jids in the form read by the commands find and repair.
 func jidsJSON(jids []string) string {
 	text, err := json.Marshal(jids)
 	if err != nil {
@@ -272,18 +269,18 @@ func (s Selection) bare(jids []string) Selection {
 // A Repair is the result of a repair. It is valid even with an error: it then describes the steps
 // before the failed one, which may also have been done.
 //
-// A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
-// time, or 50 if it moves them, in one script. Jobs that have left the list by then are neither
-// changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
-// reads 1000 jids at a time, as far as necessary. The oldest jobs of a failure group are changed
-// first. Calling the repair again continues it.
+// A repair first reads the jids of the list, and then changes each of these jobs once, 100 at a
+// time, or 50 for a move, in one script. Jobs that have left the list by then are neither changed
+// nor counted, and new jobs are not examined. With [Selection.AtMost], 1000 jids are read at a
+// time, as far as necessary. The oldest jobs of a failure group are changed first. Calling the
+// repair again continues it.
 type Repair struct {
 	Changed   int                     `json:"changed"`           // jobs changed, or already as wanted
 	Unchanged int                     `json:"unchanged"`         // jobs that could not be changed
 	Reasons   map[string]*qless.Error `json:"reasons,omitempty"` // the reasons by jid, at most 10,000
 }
 
-// leave records that a job was left as it was.
+// leave records that a job was left unchanged.
 func (r *Repair) leave(err *qless.Error) {
 	r.Unchanged++
 	if len(r.Reasons) >= maxReasons {

@@ -22,20 +22,20 @@ const maxSwept = 1000
 //   - expired jobs, by [qless.StartBy], [qless.TTL], [qless.KeepFor] or [qless.KeepFailedFor]: at
 //     most 100;
 //   - failed jobs of any group that exceed jobs-failed-history or jobs-failed-history-count;
-//   - jobs with a [qless.OnFailure] that wait for a failed job and were not notified, because a
-//     client in another language failed it, or there were too many for one call: about 200;
-//   - jobs that wait for a complete job with more than 250 dependents, if the program that
-//     completed it ended before it had released them all: at most 250.
+//   - jobs with a [qless.OnFailure] and a failed parent that were not notified, because a classic
+//     client failed the parent, or because of too many dependents for one call: about 200;
+//   - jobs with a complete parent of more than 250 dependents, if the completing program ended
+//     before releasing them all: at most 250.
 //
 // For the second and third, a call examines about 100 failed jobs, of at most 100 groups, and the
-// next call continues from there. With nothing to do, it costs the server 3 commands. It also
-// examines 100 tracked jobs, and stops tracking deleted ones without counting them.
+// next call continues from there. An idle sweep costs the server 3 commands. A sweep also examines
+// 100 tracked jobs, and stops tracking deleted ones without counting them.
 //
-// Given the names of up to 1000 queues, it also moves up to 100 of their jobs to where a pop would
-// find them, so that readers see true counts, states and lists: due jobs, children of recurring
-// jobs, and, according to [qless.OnLost], jobs with expired locks, with the usual notice, grace
-// period, and loss of a retry. The name "*" stands for all queues: a call examines 100 of them, and
-// the next call others. A queue costs 3 commands.
+// Given the names of up to 1000 queues, Sweep also moves up to 100 of their jobs to where a pop
+// would find them, so that readers see true counts, states and lists: due jobs, children of
+// recurring jobs, and, according to [qless.OnLost], jobs with expired locks, with the usual notice,
+// grace period, and loss of a retry. The name "*" stands for all queues: a call examines 100 of
+// them, and the next call others. A queue costs 3 commands.
 //
 // No worker gets an expired job, swept or not, and the next pop finds due jobs. A program that
 // relies on the rest, such as on handlers ending at the TTL of their jobs, should call Sweep from
@@ -67,7 +67,7 @@ func (in *Inspector) Sweep(ctx context.Context, queues ...string) (int, error) {
 }
 
 // ForgetQueue removes a queue from the list of known queues until a job is put into it. A queue
-// that has jobs is [qless.ErrInvalid], with their number: workers of a pattern would not find them.
+// with jobs is [qless.ErrInvalid], with their number: workers of a pattern would miss them.
 func (in *Inspector) ForgetQueue(ctx context.Context, name string) error {
 	const command = "queue.forget"
 	if err := checkName(command, "queue name", name); err != nil {
@@ -77,8 +77,8 @@ func (in *Inspector) ForgetQueue(ctx context.Context, name string) error {
 	return err
 }
 
-// Holder returns the jid of the holder of the [qless.Unique] key of these parts: a put with the
-// same key would be refused. It returns the empty string if the key is free. A key held by
+// Holder returns the jid of the holder of the [qless.Unique] key of these parts, or the empty
+// string if the key is free. A put with a held key would be refused. A key held by
 // [qless.UniqueOption.For] stays held until its time has passed, even if the job is gone.
 func (in *Inspector) Holder(ctx context.Context, parts ...any) (string, error) {
 	const command = "holder"
@@ -100,16 +100,16 @@ func (in *Inspector) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// notForgotten are the reasons to leave a job as it is.
+// notForgotten are the reasons to leave a job unchanged.
 var notForgotten = []qless.Code{
 	qless.ErrHasDependents, qless.ErrNotFound, qless.ErrRunning, qless.ErrUnfinished,
 }
 
 // Forget deletes the records of completed and failed jobs with their results, history, tags,
 // tracking, and places in failure groups. No message is published. Other jobs are left
-// ([qless.ErrRunning], [qless.ErrUnfinished]): [Selection.Cancel] deletes them. So are failed jobs
-// that others depend on ([qless.ErrHasDependents]). Each job takes a round trip and counts as a
-// step; one that has left the list is deleted too if it has ended.
+// ([qless.ErrRunning], [qless.ErrUnfinished]): [Selection.Cancel] deletes them. Failed parents are
+// left, too ([qless.ErrHasDependents]). Each job takes a round trip and counts as a step; an ended
+// job that has left the list is deleted, too.
 func (s Selection) Forget(ctx context.Context) (Repair, error) {
 	var done Repair
 	jids, err := s.allJIDs(ctx)
@@ -149,7 +149,7 @@ func (s Selection) allJIDs(ctx context.Context) ([]string, error) {
 	return jids, nil
 }
 
-// forget deletes a job that has ended.
+// forget deletes an ended job.
 func forget(ctx context.Context, client *qless.Client, jid string) error {
 	const command = "forget"
 	if err := jobopts.CheckJID(jid); err != nil {

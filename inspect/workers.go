@@ -14,15 +14,15 @@ import (
 // A WorkerStatus is a worker in any language.
 type WorkerStatus struct {
 	Name    string `json:"name"`
-	Jobs    int    `json:"jobs"`    // with locks that have not ended
-	Stalled int    `json:"stalled"` // with locks that have ended
+	Jobs    int    `json:"jobs"`    // with unexpired locks
+	Stalled int    `json:"stalled"` // with expired locks
 
-	// Info is the registration of the worker. It is nil for workers in other languages and clients
-	// that pop, which do not register.
+	// Info is the worker's registration. It is nil for classic workers and clients that pop, which do
+	// not register.
 	Info *WorkerInfo `json:"info,omitempty"`
 
-	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died. That is
-	// known after 70 s, or when its locks expire; after 150 s if its connections stay open.
+	// Gone, in place of Info, is the last registration of a dead [qless.Worker]. The death is known
+	// after 70 s, or at lock expiry; after 150 s if the connections stay open.
 	Gone *WorkerInfo `json:"gone,omitempty"`
 }
 
@@ -30,29 +30,28 @@ type WorkerStatus struct {
 type WorkerInfo struct {
 	Queues   []string  `json:"queues"`  // names and patterns, as in its config
 	Klasses  []string  `json:"klasses"` // klasses and prefixes with a handler
-	Slots    int       `json:"slots"`   // the maximum number of jobs that run at once
+	Slots    int       `json:"slots"`   // the maximum number of jobs to run at once
 	Language string    `json:"language"`
-	Version  string    `json:"version,omitempty"` // of package qless, if the program knows it
+	Version  string    `json:"version,omitempty"` // of package qless, if known
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
 	Paused   bool      `json:"paused,omitempty"`
 	Stopping bool      `json:"stopping,omitempty"` // waiting for running jobs
-	Started  time.Time `json:"started,omitzero"`   // by the clock of the server, as is Seen
-	Seen     time.Time `json:"seen,omitzero"`      // when it last registered, about once a minute
+	Started  time.Time `json:"started,omitzero"`   // by the server's clock, like Seen
+	Seen     time.Time `json:"seen,omitzero"`      // the last registration, about once a minute
 
-	// Unhandled are up to 10 klasses of jobs that it has released within the last minutes, because it
-	// has no handler for them.
+	// Unhandled are up to 10 klasses of jobs released within the last minutes, for lack of a handler.
 	Unhandled []UnhandledKlass `json:"unhandled,omitempty"`
 }
 
-// An UnhandledKlass is a klass for which a worker has no handler, and a queue that has jobs of it.
+// An UnhandledKlass is a klass without a handler in a worker, and a queue with jobs of the klass.
 type UnhandledKlass struct {
 	Queue string `json:"queue"`
 	Klass string `json:"klass"`
 }
 
-// TakesFrom reports whether the worker takes jobs from a queue. A worker that is paused or stopping
-// takes none.
+// TakesFrom reports whether the worker takes jobs from a queue. A paused or stopping worker takes
+// none.
 func (i WorkerInfo) TakesFrom(queue string) bool {
 	if i.Paused || i.Stopping {
 		return false
@@ -60,7 +59,7 @@ func (i WorkerInfo) TakesFrom(queue string) bool {
 	return queues.NewPatterns(i.Queues).Find(queue) >= 0
 }
 
-// parseWorkerInfo reads the registration of a worker. It returns nil if there is none, or it is
+// parseWorkerInfo reads a worker's registration. It returns nil if the registration is missing or
 // damaged.
 func parseWorkerInfo(text string) *WorkerInfo {
 	parts := strings.SplitN(text, "|", 3)
@@ -75,9 +74,9 @@ func parseWorkerInfo(text string) *WorkerInfo {
 	return info
 }
 
-// Workers returns the workers that were seen recently, latest first. It reads 500 workers at a
-// time. A dead worker is listed until max-worker-age has passed. A job that was taken from a worker
-// is counted until that worker takes another one or stops.
+// Workers returns the recently seen workers, latest first. It reads 500 workers at a time. A dead
+// worker is listed until max-worker-age has passed. A job taken from a worker is counted until that
+// worker takes another job or stops.
 func (in *Inspector) Workers(ctx context.Context) ([]WorkerStatus, error) {
 	var all []WorkerStatus // latest last; a worker seen in the meantime twice
 	known := map[string]bool{}
@@ -105,7 +104,7 @@ func (in *Inspector) Workers(ctx context.Context) ([]WorkerStatus, error) {
 	return workers, nil
 }
 
-// workersFrom returns some of the workers, the latest last, and where the next ones begin.
+// workersFrom returns some of the workers, the latest last, and the next cursor.
 func (in *Inspector) workersFrom(
 	ctx context.Context, cursor string,
 ) (workers []WorkerStatus, next string, err error) {
@@ -134,8 +133,8 @@ func (in *Inspector) workersFrom(
 // forgottenAtOnce is the number of workers that a script forgets.
 const forgottenAtOnce = 500
 
-// ForgetWorkers removes workers from the list, 500 at a time. They keep their locks, and a running
-// [qless.Worker] is listed again within a minute. Without names, the error is [qless.ErrInvalid].
+// ForgetWorkers removes workers from the list, 500 at a time. The workers keep their locks, and a
+// running [qless.Worker] is listed again within a minute. No names are [qless.ErrInvalid].
 func (in *Inspector) ForgetWorkers(ctx context.Context, names ...string) error {
 	const command = "worker.deregister"
 	if err := checkNames(command, "worker name", names); err != nil {

@@ -1,5 +1,5 @@
-// Package ahead holds the jobs that a worker takes ahead of its free slots, and limits their
-// number. It treats jobs as mere values.
+// Package ahead holds a worker's prefetched jobs, and limits their number. It treats jobs as mere
+// values.
 package ahead
 
 import (
@@ -7,32 +7,31 @@ import (
 	"time"
 )
 
-// Usual is the default maximum number of jobs taken ahead. More would not make a job cheaper, but
-// leave more jobs waiting for their locks to end when a worker dies.
+// Usual is the default maximum number of prefetched jobs. More would not make a job cheaper, but
+// leave more jobs waiting for lock expiry when a worker dies.
 const Usual = 16
 
-// window is how long a job may wait for the worker that has taken it ahead. A worker takes as many
-// jobs as it can run in half that time.
+// window is how long a prefetched job may wait for the worker. A worker prefetches as many jobs as
+// it can run in half that time.
 const window = 20 * time.Millisecond
 
-// enough is the number of handlers that are timed before jobs are taken ahead.
+// enough is the number of handlers to time before prefetching.
 const enough = 8
 
-// respite is the number of handlers that run after a refusal before jobs are wanted again.
+// respite is the number of handlers to run after a refusal before jobs are wanted again.
 const respite = 32
 
-// A Queue holds the jobs that were taken ahead, first in, first out. It is not safe for concurrent
-// use.
+// A Queue holds prefetched jobs, first in, first out. It is not safe for concurrent use.
 type Queue[J comparable] struct {
 	Window time.Duration // how long a job may wait; set by New
 
 	limit   int
 	overdue func()
 	jobs    []held[J]
-	armed   bool // overdue will be called
+	armed   bool // overdue is due to be called
 	timed   int  // the number of handlers timed, up to enough
 	mean    time.Duration
-	respite int // the number of handlers that must run before more jobs are wanted
+	respite int // the number of handlers to run before more jobs are wanted
 }
 
 type held[J any] struct {
@@ -41,26 +40,26 @@ type held[J any] struct {
 }
 
 // New returns a queue of at most limit jobs. overdue is called, in a goroutine of its own, when the
-// first one may have waited for too long.
+// first job may have waited for too long.
 func New[J comparable](limit int, overdue func()) *Queue[J] {
 	return &Queue[J]{Window: window, limit: limit, overdue: overdue}
 }
 
-// Ran takes into account how long a handler ran.
+// Ran records how long a handler ran.
 func (q *Queue[J]) Ran(d time.Duration) {
 	q.timed = min(q.timed+1, enough)
 	q.mean += (d - q.mean) / time.Duration(q.timed)
 	q.respite = max(0, q.respite-1)
 }
 
-// Refused records that the server has jobs, but gives none ahead, perhaps because of their limits.
+// Refused records that the server has jobs, but none to prefetch, perhaps because of limits.
 func (q *Queue[J]) Refused() { q.respite = respite }
 
 // Long returns how long a handler runs before it may keep its slot busy.
 func (q *Queue[J]) Long() time.Duration { return q.Window / 2 }
 
-// Wanted returns the number of jobs to ask for, given the number of slots, without those whose
-// handlers have run for longer than Long. No more jobs are wanted until half of them are used up.
+// Wanted returns the number of jobs to prefetch, given the number of slots, except for slots with
+// handlers that have run for longer than Long. More jobs are wanted once half are used up.
 func (q *Queue[J]) Wanted(slots int) int {
 	long := q.Long()
 	if q.limit == 0 || q.timed < enough || q.respite > 0 || q.mean > long {
@@ -73,7 +72,7 @@ func (q *Queue[J]) Wanted(slots int) int {
 	return n - len(q.jobs)
 }
 
-// Len returns the number of jobs that were taken ahead.
+// Len returns the number of prefetched jobs.
 func (q *Queue[J]) Len() int { return len(q.jobs) }
 
 // Push adds a job.
@@ -82,7 +81,7 @@ func (q *Queue[J]) Push(job J) {
 	q.arm()
 }
 
-// arm arranges for overdue to be called when the first job has waited for the whole window.
+// arm arranges a call of overdue when the first job has waited for the whole window.
 func (q *Queue[J]) arm() {
 	if !q.armed && len(q.jobs) > 0 {
 		q.armed = true
@@ -90,7 +89,7 @@ func (q *Queue[J]) arm() {
 	}
 }
 
-// Pop removes and returns the first job, if there is one.
+// Pop removes and returns the first job, if any.
 func (q *Queue[J]) Pop() (job J, ok bool) {
 	if len(q.jobs) == 0 {
 		return job, false
@@ -115,8 +114,8 @@ func (q *Queue[J]) TakeAll() []J {
 	return all
 }
 
-// TakeOverdue removes and returns all jobs if the first has waited for too long. No more are wanted
-// then until some handlers have been timed.
+// TakeOverdue removes and returns all jobs if the first is overdue. Then no more jobs are wanted
+// until some handlers have been timed.
 func (q *Queue[J]) TakeOverdue() []J {
 	q.armed = false
 	if len(q.jobs) == 0 || time.Since(q.jobs[0].since) < q.Window {

@@ -6,20 +6,20 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// appetiteRest is how long after a lost answer requests ask for fewer jobs.
+// appetiteRest is how long requests ask for fewer jobs after a lost answer.
 const appetiteRest = 30 * time.Second
 
-// An appetite bounds the number of jobs that one request asks for. A lost answer may have been too
-// long for the client's ReadTimeout, so that asking for as many jobs again would never succeed.
+// An appetite bounds the number of jobs in a request. A lost answer may have been too long for the
+// client's ReadTimeout: asking for as many jobs again would never succeed.
 type appetite struct {
 	most     int // 0 for no bound
-	lost     int // the number of jobs asked for when an answer was last lost
+	lost     int // the number of jobs requested when an answer was last lost
 	lostAt   time.Time
 	inARow   int // the number of answers lost since the last one received
 	loggedAt time.Time
 }
 
-// limit bounds the number of jobs to ask for, and that of jobs ahead.
+// limit bounds the number of jobs to request, and to prefetch.
 func (a *appetite) limit(room, ahead int) (int, int) {
 	if a.most > 0 {
 		room = min(room, a.most)
@@ -43,9 +43,9 @@ func (a *appetite) succeeded(jobs int) {
 	}
 }
 
-// failed records that a request for so many jobs failed. If its answer was lost, the next one asks
-// for half as many. It returns both numbers if that must be logged, and not if it may be due to a
-// single broken connection.
+// failed records a failed request for a number of jobs. After a lost answer, the next request asks
+// for half as many. failed returns both numbers if they should be logged: seldom, and not if a
+// single broken connection may be the cause.
 func (a *appetite) failed(jobs int, err error) (asked, next int) {
 	if jobs == 0 || redisx.IsAnswer(err) || redisx.NeverRan(err) {
 		return 0, 0

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newAsker returns an asker with the queues q and r, which asks every 10 s.
+// newAsker returns an asker with the queues q and r that asks every 10 s.
 func newAsker(order string) *Asker {
 	a := New(Config{
 		Name: "w", Order: order, Poll: 10 * time.Second,
@@ -24,7 +24,7 @@ func newAsker(order string) *Asker {
 	return a
 }
 
-// in runs a test with a clock of its own.
+// in runs a test with its own clock.
 func in(t *testing.T, test func(t *testing.T, a *Asker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newAsker("")) })
@@ -40,7 +40,7 @@ func reply(cursor any, wait, claim string, listeners int64, rest ...any) []any {
 	return append([]any{cursor, wait, claim, listeners}, rest...)
 }
 
-// answer makes a request for a job, which is answered by a reply with a number of jobs.
+// answer makes a request for a job and answers it with a number of jobs.
 func answer(t *testing.T, a *Asker, reply []any, jobs int) Answer {
 	t.Helper()
 	a.Begin()
@@ -213,11 +213,11 @@ func TestOnlyPollsAreInStep(t *testing.T) {
 		rings(t, a, 4*time.Second)
 		<-a.Due
 		a.Settle(answer(t, a, reply(int64(0), "8", "q", 2), 0))
-		rings(t, a, 8*time.Second) // when the job that it claims is due
+		rings(t, a, 8*time.Second) // when the claimed job is due
 	})
 }
 
-// A request that follows a count closely counts no relays, unless a relay may be missing.
+// A request soon after a count does not count relays, unless a relay may be missing.
 func TestBriefRequests(t *testing.T) {
 	in(t, func(t *testing.T, a *Asker) {
 		isBrief := func() bool { return strings.Contains(a.request(1, 0), "brief") }
@@ -237,7 +237,7 @@ func TestBriefRequests(t *testing.T) {
 		answer(t, a, none, 0)
 		require.True(t, isBrief())
 		a.JobsReady()
-		answer(t, a, some, 1) // without a count, as it is not idle
+		answer(t, a, some, 1) // without a count, because the asker is not idle
 		require.False(t, isBrief())
 	})
 }

@@ -1,6 +1,6 @@
-// Package ask asks the server for jobs, on behalf of a worker or of calls that wait for jobs. It
-// has no connection and knows no job: an [Asker] writes the requests, reads the answers, and
-// knows when to ask again.
+// Package ask asks the server for jobs, on behalf of a worker or of waiting calls. It has no
+// connection and knows no jobs: an [Asker] writes the requests, reads the answers, and knows when
+// to ask again.
 package ask
 
 import (
@@ -18,18 +18,18 @@ import (
 
 // A Config describes who asks, and how.
 type Config struct {
-	Name  string        // under which it waits for jobs while the server has none
+	Name  string        // the name under which to wait while the server has no jobs
 	Order string        // of the queues: strict, round-robin or shuffled
-	Lock  []string      // pairs with the owner and the duration of locks, if not the usual ones
+	Lock  []string      // pairs with the owner and the duration of locks, if unusual
 	Poll  time.Duration // the maximum time between two requests
 
-	// InStep returns a time to wait that is not longer than the given one, so that several ask at
-	// the same moments, an interval apart.
+	// InStep returns a time to wait, at most the given one. It lets several askers ask at the same
+	// moments, an interval apart.
 	InStep func(wait, interval time.Duration) time.Duration
 }
 
-// Check describes a problem of an order of queues or a maximum time between two requests. Without
-// one, it returns the empty string.
+// Check describes a problem of an order of queues or a maximum time between two requests, or
+// returns the empty string.
 func Check(order string, poll time.Duration) string {
 	switch order {
 	case "", "strict", "round-robin", "shuffled":
@@ -42,42 +42,42 @@ func Check(order string, poll time.Duration) string {
 	return ""
 }
 
-// An Asker asks for jobs, by one request at a time:
+// An Asker asks for jobs, one request at a time:
 //
 //	Begin, Ask -> the server -> Answered, Settle    or Lost, Unanswered
 //
 // Woken, WokenFor, JobsReady, IsResting, Queues and Depart are safe for concurrent use.
 type Asker struct {
 	Due   hub.Signal // there may be something to do
-	Polls bool       // the next request is made only because the alarm rang
+	Polls bool       // only the alarm caused the next request
 
 	config    Config
 	name      any       // config.Name, as an argument
 	poll      any       // config.Poll, as an argument
 	cursor    string    // of the last answer
-	left      []string  // the queues asked last, if there are none now
+	left      []string  // the queues asked last, if none are left now
 	weights   []int     // of the queues, in order, instead of Config.Order; or nil
-	leftOut   []string  // the queues that are not asked for jobs
-	room      int       // the number of jobs that the last request asked for
-	ahead     int       // the number of further ones
+	leftOut   []string  // the queues not asked for jobs
+	room      int       // the number of jobs requested last for free slots
+	ahead     int       // the number of jobs requested last to prefetch
 	brief     bool      // the last request did not count relays
 	asked     time.Time // when the last request was made
-	countedAt time.Time // when the last request that counted relays was made
-	idle      bool      // the server counts it among the idle workers, or may do so
+	countedAt time.Time // when the last request to count relays was made
+	idle      bool      // the server counts the asker among the idle workers, or may do so
 	appetite  appetite
 	alarm     *time.Timer     // rings when to ask again at the latest
-	unheard   int             // consecutive answers that it does not listen
-	failures  int             // consecutive exchanges that failed
+	unheard   int             // consecutive answers while the asker was not listening
+	failures  int             // consecutive failed exchanges
 	kinds     map[string]bool // of these failures
-	notBefore time.Time       // after a failure, no exchange before this
+	notBefore time.Time       // after a failure, the earliest next exchange
 
 	demand atomic.Int32
 	counts atomic.Bool // the next request must count relays
 
 	mu     sync.Mutex
-	queues []string // to be asked, or left out
-	claim  string   // the queue for whose next due job it waits
-	woken  []string // the queues for which it was woken since the last request
+	queues []string // to ask, or leave out
+	claim  string   // the queue with the next due job claimed by the asker
+	woken  []string // the queues with wake-ups since the last request
 }
 
 // The demand for jobs:
@@ -101,19 +101,19 @@ func New(config Config) *Asker {
 	}
 }
 
-// JobsReady makes it ask for jobs, and for the number of relays.
+// JobsReady makes the asker ask for jobs, and for the number of relays.
 func (a *Asker) JobsReady() {
 	a.counts.Store(true)
 	a.Woken()
 }
 
-// Woken makes it ask for jobs.
+// Woken makes the asker ask for jobs.
 func (a *Asker) Woken() {
 	a.demand.Store(wanting)
 	a.Due.Notify()
 }
 
-// WokenFor makes it ask for the jobs of a queue.
+// WokenFor makes the asker ask for the jobs of a queue.
 func (a *Asker) WokenFor(queue string) {
 	a.mu.Lock()
 	if !slices.Contains(a.woken, queue) {
@@ -123,7 +123,7 @@ func (a *Asker) WokenFor(queue string) {
 	a.Woken()
 }
 
-// IsWanting reports whether there may be jobs.
+// IsWanting reports whether jobs may be available.
 func (a *Asker) IsWanting() bool { return a.demand.Load() == wanting }
 
 // IsResting reports whether the server has no jobs.
@@ -132,14 +132,14 @@ func (a *Asker) IsResting() bool { return a.demand.Load() == resting }
 // IsIdle reports whether the server counts the asker among the idle workers, or may do so.
 func (a *Asker) IsIdle() bool { return a.idle }
 
-// Begin begins a request. A wake-up that comes later makes it ask again.
+// Begin begins a request. A later wake-up causes another request.
 func (a *Asker) Begin() { a.demand.Store(asking) }
 
-// rest records that the server has no jobs, unless something has woken the asker since Begin.
+// rest records that the server has no jobs, unless a wake-up has come since Begin.
 func (a *Asker) rest() { a.demand.CompareAndSwap(asking, resting) }
 
-// SetQueues sets the queues. If they have weights, in their order, these replace the order: the
-// cursor then has numbers of the queues before.
+// SetQueues sets the queues. Weights, in the order of the queues, replace the configured order: the
+// cursor then has numbers of the previous queues.
 func (a *Asker) SetQueues(queues []string, weights []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,8 +152,7 @@ func (a *Asker) SetQueues(queues []string, weights []int) {
 	a.queues, a.weights = slices.Clone(queues), weights
 }
 
-// LeaveOut sets the queues that are not asked for jobs. It wants the jobs of one that is asked
-// again.
+// LeaveOut sets the queues not asked for jobs. A queue no longer left out counts as a wake-up.
 func (a *Asker) LeaveOut(queues []string) {
 	slices.Sort(queues)
 	if slices.Equal(queues, a.leftOut) {
@@ -170,8 +169,8 @@ func (a *Asker) LeaveOut(queues []string) {
 	}
 }
 
-// MustLeave reports whether the asker must make a request without room, so that others are woken in
-// its place: it was woken for a queue that is left out, or counts as idle with no queue to ask.
+// MustLeave reports whether the asker must make a request without room, to wake others in its
+// place: after a wake-up for a queue left out, or while idle without a queue to ask.
 func (a *Asker) MustLeave() bool {
 	if len(a.leftOut) == 0 {
 		return false
@@ -190,14 +189,13 @@ func (a *Asker) Queues() []string {
 	return slices.Clone(a.queues)
 }
 
-// Pause waits before the next exchange, if the last ones have failed. It returns false if the
-// context ends first.
+// Pause waits before the next exchange after failures. It returns false if the context ends first.
 func (a *Asker) Pause(ctx context.Context) bool {
 	return redisx.Sleep(ctx, time.Until(a.notBefore))
 }
 
-// Failed records a failed exchange, which delays the next one. It reports whether it is the first
-// of its kind since one has succeeded.
+// Failed records a failed exchange, which delays the next one. It reports whether the failure is
+// the first of its kind since the last success.
 func (a *Asker) Failed(err error) (news bool) {
 	if a.failures++; a.failures == 1 {
 		a.kinds = map[string]bool{}
@@ -208,14 +206,14 @@ func (a *Asker) Failed(err error) (news bool) {
 	return news
 }
 
-// Succeeded records a successful exchange, and reports whether the one before failed.
+// Succeeded records a successful exchange, and reports whether the previous exchange failed.
 func (a *Asker) Succeeded() (back bool) {
 	back, a.failures = a.failures > 0, 0
 	return back
 }
 
 // Wait waits until something is due, the alarm rings or the context ends. It reports whether the
-// alarm rang, which makes it ask for jobs.
+// alarm rang, which makes the asker ask for jobs.
 func (a *Asker) Wait(ctx context.Context) (rang bool) {
 	select {
 	case <-a.Due:
@@ -227,25 +225,24 @@ func (a *Asker) Wait(ctx context.Context) (rang bool) {
 	return false
 }
 
-// RingAfter makes the alarm ring after a time, whatever the last answer was.
+// RingAfter makes the alarm ring after a time, regardless of the last answer.
 func (a *Asker) RingAfter(d time.Duration) { a.alarm.Reset(d) }
 
-// NoQueues is called in place of a request if there are no queues yet.
+// NoQueues replaces a request while there are no queues yet.
 func (a *Asker) NoQueues() {
 	a.alarm.Reset(a.config.Poll)
 	a.rest()
 }
 
-// Lost records that there was no answer to a request, or that the server refused it. If the next
-// one should be smaller, and that is worth a line in the log, it returns the numbers of jobs that
-// this one asked for, and that the next one asks for at most.
+// Lost records that a request was refused or had no answer. If the next request should be smaller,
+// and a line in the log is due, Lost returns the number of jobs requested, and the next maximum.
 func (a *Asker) Lost(err error) (asked, next int) {
 	return a.appetite.failed(a.room+a.ahead, err)
 }
 
-// Unanswered makes it ask again: the last request got no answer that can be read.
+// Unanswered makes the asker ask again after a request without a readable answer.
 func (a *Asker) Unanswered() {
-	a.idle = a.idle || a.room > 0 // perhaps: if it must take no more jobs, it says so
+	a.idle = a.idle || a.room > 0 // perhaps: a request without room ends it
 	a.mu.Lock()
 	a.woken = append(a.woken, a.leftOut...) // perhaps, before that request
 	a.mu.Unlock()
@@ -274,8 +271,8 @@ func (a *Asker) Answered(answer *Answer, jobs int) {
 // unheardFirst is half the first wait of an asker that does not listen.
 const unheardFirst = 50 * time.Millisecond
 
-// Settle sets when to ask again, once the jobs of an answer are under way: at once if there may be
-// more, and otherwise at the time that the server gave, or when it is woken.
+// Settle sets when to ask again, once the jobs of an answer are under way: at once if more may be
+// available, and otherwise after the server's wait or at a wake-up.
 func (a *Asker) Settle(answer Answer) {
 	if answer.Wants() == 0 {
 		a.alarm.Stop()

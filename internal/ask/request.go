@@ -16,7 +16,7 @@ import (
 // AtOnce is the maximum number of jobs reserved by a script.
 const AtOnce = 250
 
-// mostPairs is the maximum number of arguments of a request that Ask adds as pairs.
+// mostPairs is the maximum number of arguments that Ask adds to a request as pairs.
 const mostPairs = 14
 
 // countsAgain is the maximum time between two requests that count relays.
@@ -29,7 +29,7 @@ func (a *Asker) HasQueues(wants int) bool {
 }
 
 // queuesFor returns the queues to ask for a number of jobs, with their weights. If no jobs are
-// wanted, no queue is left out; if there are none any more, these are the ones asked last.
+// wanted, no queue is left out; without queues, the ones asked last are returned.
 func (a *Asker) queuesFor(wants int) (queues []string, weights []int) {
 	switch {
 	case wants == 0 && len(a.queues) == 0:
@@ -51,8 +51,8 @@ func (a *Asker) queuesFor(wants int) (queues []string, weights []int) {
 	return queues, weights
 }
 
-// Ask returns the arguments of a request for up to room jobs, and some more ahead if no idle worker
-// could take them. With room 0, the request only ends the time as an idle worker.
+// Ask returns the arguments of a request for up to room jobs, and for some more to prefetch if no
+// idle worker could take them. With room 0, the request only ends the time as an idle worker.
 func (a *Asker) Ask(room, ahead int) []any {
 	a.room, a.ahead = a.appetite.limit(room, ahead)
 	a.asked = time.Now()
@@ -83,8 +83,8 @@ func (a *Asker) Ask(room, ahead int) []any {
 	return wire.Anys(args, queues...)
 }
 
-// Depart returns the arguments of the script depart, which deregisters the asker, and perhaps its
-// relay.
+// Depart returns the arguments of the script depart, which deregisters the asker and, optionally,
+// its relay.
 func (a *Asker) Depart(relayed bool) []any {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,17 +95,17 @@ func (a *Asker) Depart(relayed bool) []any {
 	return wire.Anys([]any{a.config.Name, a.claim, relays}, a.queues...)
 }
 
-// forgetWoken forgets the queues for which it was woken: a request asks them, or leaves all.
+// forgetWoken forgets the queues with wake-ups: a request asks them, or leaves all.
 func (a *Asker) forgetWoken() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.woken = a.woken[:0]
 }
 
-// random returns the cursor of an order in which chance has a part.
+// random returns the cursor of an order with an element of chance.
 func random() string { return strconv.Itoa(1 + rand.IntN(math.MaxInt32-1)) }
 
-// appendOrder appends the pairs with the order of the queues, which may have weights.
+// appendOrder appends the pairs with the order of the queues and any weights.
 func (a *Asker) appendOrder(args []any, weights []int) []any {
 	switch {
 	case weights != nil:
@@ -133,7 +133,7 @@ type Answer struct {
 	wait   time.Duration // 0 if there may be more jobs for free slots
 	more   bool          // jobs were left, or may have been
 	claim  string
-	room   int // asked for
+	room   int // requested
 	ahead  int
 	jobs   int
 }
@@ -148,7 +148,7 @@ func Read(reply any) (Answer, error) {
 	switch cursor := items[0].(type) {
 	case int64:
 		out.cursor = strconv.FormatInt(cursor, 10)
-	case string: // of a weighted order, with the queues that are owed a turn
+	case string: // of a weighted order, with the queues owed a turn
 		out.cursor = cursor
 	default:
 		return Answer{}, wire.Unexpected(reply)
@@ -167,21 +167,21 @@ func Read(reply any) (Answer, error) {
 	return out, nil
 }
 
-// Wants returns the number of jobs that the request asked for.
+// Wants returns the number of jobs requested.
 func (a *Answer) Wants() int { return a.room + a.ahead }
 
 // Listens reports whether the server could wake the asker.
 func (a *Answer) Listens() bool { return a.Listeners >= 0 }
 
 // MayBeMore reports whether to ask again as soon as there is room. Otherwise, the server has no
-// jobs for free slots, and wakes the asker when it has some.
+// jobs for free slots, and will wake the asker when it has some.
 func (a *Answer) MayBeMore() bool { return a.wait == 0 }
 
-// IsPlenty reports whether there were as many jobs as asked for, those ahead included. Only then is
-// it worthwhile to ask for jobs ahead alone, because some are never taken ahead.
+// IsPlenty reports whether there were as many jobs as requested, including prefetched ones. Only
+// then is it worthwhile to ask for jobs to prefetch alone, because some are never prefetched.
 func (a *Answer) IsPlenty() bool { return a.jobs >= a.Wants() }
 
-// RefusesAhead reports whether jobs were left, but none was given ahead.
+// RefusesAhead reports whether jobs were left, but none was prefetched.
 func (a *Answer) RefusesAhead() bool { return a.ahead > 0 && a.more && a.jobs <= a.room }
 
 // IsBacklog reports whether jobs may wait for a slot of this worker, of a limit or of their queue.

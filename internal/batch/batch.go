@@ -1,4 +1,4 @@
-// Package batch lets calls that goroutines make at the same time share exchanges with a server.
+// Package batch lets concurrent calls of goroutines share exchanges with a server.
 package batch
 
 import (
@@ -10,25 +10,25 @@ import (
 )
 
 // A Batcher combines calls with a request Q and an answer A. A call that arrives while no other is
-// in flight goes out alone, on its own goroutine. Calls that arrive in the meantime wait and go out
-// together, so that one exchange is in flight at a time. The fields must be set before the first
-// call.
+// in flight is sent alone, on its own goroutine. Calls that arrive in the meantime wait and are
+// sent together, so that one exchange is in flight at a time. The fields must be set before the
+// first call.
 type Batcher[Q, A any] struct {
-	// Alone answers a request that goes out by itself.
+	// Alone answers a request that is sent alone.
 	Alone func(ctx context.Context, request Q) A
 
-	// Count returns the number of calls at the beginning of a non-empty list that go out together. It
-	// is called with the lock held. Less than 1 counts as 1.
+	// Count returns how many calls at the beginning of a non-empty list to send together. It is called
+	// with the lock held. Less than 1 counts as 1.
 	Count func(waiting []*Call[Q, A]) int
 
 	// Send answers all calls of a batch. The context has the values of the first call's context, and
 	// the latest of the deadlines if every call has one.
 	Send func(ctx context.Context, batch []*Call[Q, A])
 
-	// Gather makes calls that come in bursts wait for each other.
+	// Gather makes calls in a burst wait for each other.
 	Gather bool
 
-	burst Burst // used only by the goroutine that sends
+	burst Burst // used only by the sending goroutine
 
 	mu      sync.Mutex
 	sending bool
@@ -47,12 +47,12 @@ func newCall[Q, A any](ctx context.Context, request Q) *Call[Q, A] {
 	return &Call[Q, A]{Context: ctx, Request: request, done: make(chan A, 1)}
 }
 
-// Answer ends a call. Send calls it once for each call of the batch.
+// Answer ends a call. Send must call it once for each call of the batch.
 func (c *Call[Q, A]) Answer(answer A) { c.done <- answer }
 
 // Do returns the answer to a request. If the context ends while the call waits, the request is not
-// sent, and if it ends while a batch with it is in flight, the answer is not read: in both cases,
-// the error is the context's. A request that goes out alone is left to Alone.
+// sent. If it ends while the call's batch is in flight, the answer is not read. In both cases, the
+// error is the context's. For a request sent alone, Alone decides.
 func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
 	call := b.join(ctx, request)
 	if call == nil && b.Gather {
@@ -74,14 +74,14 @@ func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
 	}
 }
 
-// Waiting returns the number of calls that wait for the exchange in flight.
+// Waiting returns the number of calls waiting for the exchange in flight.
 func (b *Batcher[Q, A]) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.waiting)
 }
 
-// join adds a call to the waiting ones, or returns nil if it can go out at once.
+// join adds a call to the waiting ones, or returns nil if the call can be sent at once.
 func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,8 +101,8 @@ func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
 	return call
 }
 
-// follow makes a call that could go out alone the first of the calls that have arrived since. It
-// returns nil if there are none.
+// follow makes a call that could be sent alone the first of the calls that have arrived since. It
+// returns nil without such calls.
 func (b *Batcher[Q, A]) follow(ctx context.Context, request Q) *Call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +153,7 @@ func (b *Batcher[Q, A]) run() {
 	}
 }
 
-// contextOf returns the context with which a batch is sent.
+// contextOf returns the context for sending a batch.
 func contextOf[Q, A any](batch []*Call[Q, A]) (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(batch[0].Context)
 	var latest time.Time
@@ -169,7 +169,7 @@ func contextOf[Q, A any](batch []*Call[Q, A]) (context.Context, context.CancelFu
 	return context.WithDeadline(ctx, latest)
 }
 
-// take returns the calls that go out next.
+// take returns the next calls to send.
 func (b *Batcher[Q, A]) take() []*Call[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

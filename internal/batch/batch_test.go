@@ -16,14 +16,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An exchange is one that the test lets through.
+// An exchange is let through by the test.
 type exchange struct {
-	ctx      context.Context // of a request that goes out alone
+	ctx      context.Context // of a request sent alone
 	requests []int
 	done     chan struct{}
 }
 
-// A bench is a batcher whose answers are the squares of the requests.
+// A bench is a batcher that answers requests with their squares.
 type bench struct {
 	t *testing.T
 	batch.Batcher[int, int]
@@ -65,7 +65,7 @@ func (b *bench) next(requests ...int) *exchange {
 	return e
 }
 
-// call begins a call, and returns where its result will be.
+// call begins a call, and returns a channel for the result.
 func (b *bench) call(ctx context.Context, request int) <-chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -161,7 +161,7 @@ func TestACallWhoseContextEndsInFlightHarmsNoOther(t *testing.T) {
 	require.NoError(t, testkit.Soon(t, "an answer", kept))
 }
 
-// A call that comes after all waiting ones have gone is sent by itself again.
+// A call after all waiting ones have gone is sent alone again.
 func TestNextCallGoesAloneWhenAllWaitingOnesLeft(t *testing.T) {
 	b := newBench(t)
 	one := b.call(t.Context(), 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/batch"
 )
 
-// exchangesOf returns the number of exchanges for clients that make one call after another, and
-// take some time in between, each another.
+// exchangesOf returns the number of exchanges for clients that make one call after another, with
+// pauses that differ between clients.
 func exchangesOf(t *testing.T, clients, calls int, gather bool) (exchanges int) {
 	synctest.Test(t, func(t *testing.T) {
 		exchange := func() {

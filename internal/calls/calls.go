@@ -10,22 +10,21 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Subject describes a call. Queue and Klass are empty if there is none, or if the jobs differ;
-// JID is empty unless there is one job.
+// A Subject describes a call. Queue and Klass are empty if the jobs have none or differ; JID is
+// empty unless there is one job.
 type Subject struct {
 	Queue, Klass, JID string
-	Count             int // jobs that the call named, changed or returned
+	Count             int // jobs named, changed or returned by the call
 }
 
 // ReserveArgs is the number of arguments of the script reserve before the pairs. The last one is
-// the number of pairs; the queues follow them.
+// the number of pairs; the queues follow the pairs.
 const ReserveArgs = 4
 
 // ReservedHead is the number of items before the jobs in a reply of the script reserve.
 const ReservedHead = 4
 
-// describedBy holds the index of the queue and the klass in the arguments of a command; -1 means
-// that there is none.
+// describedBy holds the index of the queue and the klass in a command's arguments, or -1.
 var describedBy = map[string]struct{ queue, klass int }{
 	"complete":       {2, -1},
 	"jobs":           {1, -1},
@@ -47,8 +46,8 @@ var describedBy = map[string]struct{ queue, klass int }{
 	"unpause":        {0, -1},
 }
 
-// Describe describes a call of a command by its arguments and its reply. jid is the job that the
-// caller named, if any.
+// Describe describes a call of a command by its arguments and its reply. jid is the job named by
+// the caller, if any.
 func Describe(command, jid string, args []any, reply any) Subject {
 	s := Subject{JID: jid}
 	s.describe(command, args, reply)
@@ -98,8 +97,8 @@ func (s *Subject) describe(command string, args []any, reply any) {
 	}
 }
 
-// describeBatch describes a command whose arguments, after the first, are those of several jobs:
-// each has a number of fields, the last of which is the number of further arguments. Jobs may also
+// describeBatch describes a command with arguments for several jobs after the first argument. Each
+// job has a number of fields, and the last field is the number of further arguments. Jobs may also
 // be listed together, as in arguments of finish and put.many.
 func (s *Subject) describeBatch(args []any, fields, jid, queue, klass int) {
 	s.Count = 0
@@ -123,7 +122,7 @@ func (s *Subject) describeBatch(args []any, fields, jid, queue, klass int) {
 	}
 }
 
-// describeJobs adds n jobs, of which the first has a jid, to the description of a call.
+// describeJobs adds n jobs to the description of a call. jid is the first job.
 func (s *Subject) describeJobs(n int, jid, queue, klass string) {
 	if s.Count == 0 {
 		s.JID, s.Queue, s.Klass = jid, queue, klass
@@ -134,8 +133,8 @@ func (s *Subject) describeJobs(n int, jid, queue, klass string) {
 	}
 }
 
-// queueOfList returns the queue of a list, which is named by the argument at an index and the one
-// after it, or the empty string if it is not a list of a queue.
+// queueOfList returns the queue of a list named by the arguments at an index and after it, or the
+// empty string if the list does not belong to a queue.
 func queueOfList(args []any, at int) string {
 	switch argumentAt(args, at) {
 	case "failed", "tagged", "worker", "jids":
@@ -144,7 +143,7 @@ func queueOfList(args []any, at int) string {
 	return argumentAt(args, at+1)
 }
 
-// itemsOf returns the number of items in the JSON of a list.
+// itemsOf returns the number of items in a JSON list.
 func itemsOf(reply any) int {
 	var got struct{ Items []json.RawMessage }
 	raw, _ := reply.(string)
@@ -160,8 +159,8 @@ func only(args []any, at int) string {
 	return argumentAt(args, at)
 }
 
-// changed returns the number of jobs that a command has changed, from its reply: a number, or JSON
-// with it.
+// changed returns the number of jobs changed by a command, from its reply: a number, or JSON with
+// the number.
 func changed(reply any) int {
 	if n, err := wire.DecodeInt(reply); err == nil {
 		return n
@@ -180,7 +179,7 @@ func Same(a, b string) string {
 	return ""
 }
 
-// argumentAt returns one of the arguments, or the empty string if there is none at that index.
+// argumentAt returns the argument at an index, or the empty string if it is missing.
 func argumentAt(args []any, at int) string {
 	if at < 0 || at >= len(args) {
 		return ""

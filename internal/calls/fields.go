@@ -10,9 +10,8 @@ import (
 // Fields holds the fields of a job in a reply of the script reserve.
 type Fields struct{ names, values []string }
 
-// FieldsOf returns the fields of a job, given their names. Its values are one text, or that and the
-// data, unless some are missing or contain the byte between them. There are none if it is anything
-// else.
+// FieldsOf returns the fields of a job with the given names. The values are one text, or a text and
+// the data, unless values are missing or contain the separator byte. Any other item has no fields.
 func FieldsOf(names []string, item any) Fields {
 	switch item := item.(type) {
 	case string:
@@ -31,8 +30,8 @@ func FieldsOf(names []string, item any) Fields {
 	return Fields{}
 }
 
-// Popped returns the fields of the only job in a reply of the script pop, and the entries of its
-// history as they are stored, if the reply has no JSON.
+// Popped returns the fields of the only job in a reply of the script pop, and the stored entries of
+// its history, if the reply has no JSON.
 func Popped(reply any) (job Fields, history []any, ok bool) {
 	parts := wire.Items(reply)
 	if len(parts) < 2 || !strings.HasPrefix(wire.AsString(parts[0]), "jid ") {
@@ -41,7 +40,7 @@ func Popped(reply any) (job Fields, history []any, ok bool) {
 	return FieldsOf(strings.Fields(wire.AsString(parts[0])), parts[1]), parts[2:], true
 }
 
-// Text returns a field, or the empty string if there is none with that name.
+// Text returns a field, or the empty string if it is missing.
 func (f Fields) Text(name string) string {
 	i := slices.Index(f.names, name)
 	if i < 0 || i >= len(f.values) {
@@ -50,5 +49,5 @@ func (f Fields) Text(name string) string {
 	return f.values[i]
 }
 
-// Number returns a field as a number, or 0 if it is none.
+// Number returns a field as a number, or 0 if it is not a number.
 func (f Fields) Number(name string) wire.Number { return wire.AsNumber(f.Text(name)) }

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// OrStart returns a client of the Redis server that a URL names. Without a URL, it starts a server
-// in memory, and says so on out. The caller must call end.
+// OrStart returns a client of the Redis server at a URL. Without a URL, OrStart starts a server in
+// memory, and reports this on out. The caller must call end.
 func OrStart(
 	ctx context.Context, url string, config *qless.ClientConfig, out io.Writer,
 ) (client *qless.Client, end func(), err error) {

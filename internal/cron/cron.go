@@ -11,11 +11,11 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// A Schedule gives the times when jobs are due. Next returns the first one after a time, or the
-// zero time if there is none.
+// A Schedule returns the times when jobs are due. Next returns the first due time after a time, or
+// the zero time.
 type Schedule = cron.Schedule
 
-// Parse parses a spec. Its errors quote the spec as it was given.
+// Parse parses a spec. Errors quote the spec unchanged.
 func Parse(spec string) (Schedule, error) {
 	if strings.TrimSpace(spec) == "" {
 		return nil, errors.New("the spec is empty")
@@ -44,7 +44,7 @@ var parser = cron.MustNewParser(
 	cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor,
 ).WithMaxSearchYears(8)
 
-// parseClock parses a spec without a time zone. The schedule is that of a clock set to UTC.
+// parseClock parses a spec without a time zone. The schedule follows a clock set to UTC.
 func parseClock(spec string) (Schedule, error) {
 	if err := checkForm(spec); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ var (
 	extension = regexp.MustCompile(`(?i)[LWH#]`)
 )
 
-// checkForm refuses the forms that only other crons know.
+// checkForm refuses forms known only to other crons.
 func checkForm(spec string) error {
 	fields := strings.Fields(spec)
 	if len(fields) > 0 && strings.HasPrefix(fields[0], "@") {
@@ -90,8 +90,8 @@ func checkForm(spec string) error {
 	return nil
 }
 
-// zoned is a schedule by the clocks of a time zone. A time that the clocks skip is due at the
-// moment when they are put forward, and one that they show twice is due twice.
+// zoned is a schedule by the clocks of a time zone. A time skipped by the clocks is due when they
+// are put forward, and a time shown twice is due twice.
 type zoned struct {
 	clock Schedule
 	zone  *time.Location
@@ -116,11 +116,11 @@ func (z zoned) Next(t time.Time) time.Time {
 			return t // skipped
 		}
 		end = offsetEnds(t)
-		t = t.Add(-time.Nanosecond) // due at once if it shows a matching time
+		t = t.Add(-time.Nanosecond) // due at once if the clock shows a matching time
 	}
 }
 
-// inClock returns the time that a clock shows at an offset from UTC in seconds, as if in UTC.
+// inClock returns the time shown by a clock at an offset from UTC in seconds, as if in UTC.
 func inClock(t time.Time, offset int) time.Time {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
@@ -131,7 +131,7 @@ func offsetOf(t time.Time) int {
 }
 
 // offsetEnds returns a time until which the offset does not change, or the zero time if it never
-// does. On the last day of a leap year, ZoneBounds may return the beginning of the day.
+// changes. On the last day of a leap year, ZoneBounds may return the beginning of the day.
 func offsetEnds(t time.Time) time.Time {
 	_, end := t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {
@@ -163,7 +163,7 @@ func withoutZone(spec string) string {
 	return rest
 }
 
-// cutZone divides a spec into its time zone and the rest, and reports whether it has a zone.
+// cutZone splits a spec into its time zone and the rest, and reports whether it has a zone.
 func cutZone(spec string) (zone, rest string, ok bool) {
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
 		if after, found := strings.CutPrefix(spec, prefix); found {
@@ -177,5 +177,5 @@ func cutZone(spec string) (zone, rest string, ok bool) {
 // Lateness is how late a job may be put without counting as missed.
 const Lateness = 10 * time.Second
 
-// CheckInterval is how long a worker relies on its own clock before it asks for the server's time.
+// CheckInterval is how long a worker relies on its own clock before asking for the server's time.
 const CheckInterval = time.Minute

@@ -54,7 +54,7 @@ func TestSkippedAndRepeatedTimes(t *testing.T) {
 			[]string{"2024-09-08T01:00:00-03:00", "2024-09-15T00:00:00-03:00"}},
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-03-30T12:00:00Z",
 			[]string{"2024-03-31T03:00:00+02:00", "2024-04-01T02:30:00+02:00"}},
-		{"CRON_TZ=Europe/Berlin */20 2 * * *", "2024-03-30T12:00:00Z", // once for all that is skipped
+		{"CRON_TZ=Europe/Berlin */20 2 * * *", "2024-03-30T12:00:00Z", // once for all skipped times
 			[]string{"2024-03-31T03:00:00+02:00", "2024-04-01T02:00:00+02:00"}},
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00:00Z",
 			[]string{"2024-10-27T02:30:00+02:00", "2024-10-27T02:30:00+01:00", "2024-10-28T02:30:00+01:00"}},
@@ -133,7 +133,7 @@ func (o oracle) spec() string {
 	return strings.Join([]string{o.minute.text, o.hour.text, o.day.text, o.month.text, o.weekday.text}, " ")
 }
 
-// matches reports whether a clock that shows a time, as if in UTC, shows one of the spec.
+// matches reports whether a clock with a shown time, as if in UTC, matches the spec.
 func (o oracle) matches(shown time.Time) bool {
 	if !o.minute.has[shown.Minute()] || !o.hour.has[shown.Hour()] || !o.month.has[shown.Month()] {
 		return false
@@ -145,8 +145,8 @@ func (o oracle) matches(shown time.Time) bool {
 	return day || weekday
 }
 
-// times walks from one time to another by the minute, and returns the times that are due: those
-// whose minute matches, and those at which the clock skips one that does.
+// times walks from one time to another by the minute, and returns the due times: minutes that
+// match, and moments when the clock skips a matching minute.
 func (o oracle) times(from, to time.Time, zone *time.Location) []time.Time {
 	shows := func(at time.Time) time.Time {
 		_, offset := at.In(zone).Zone()
@@ -200,7 +200,7 @@ var (
 	share = flag.Float64("cron.share", 0.05, "the share of all changes of clocks to check")
 )
 
-// Every change of a clock is checked with a random spec, and so is a time between two.
+// Every change of a clock, and a time between two changes, is checked with a random spec.
 func TestTimesAgreeWithAnOracle(t *testing.T) {
 	t.Logf("-cron.seed %d -cron.share %v", *seed, *share)
 	dice := rand.New(rand.NewPCG(*seed, 0))

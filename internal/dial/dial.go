@@ -32,7 +32,7 @@ func (p *Problem) Unwrap() error { return p.Err }
 
 // Look checks that the target answers, over a separate connection, and returns the fields of the
 // server's INFO, or none if the user may not run INFO. It checks any one server of a cluster, and
-// the master that sentinels know. The error is a [Problem] if the dialer knows the cause, and
+// the master known to sentinels. The error is a [Problem] if the dialer knows the cause, and
 // otherwise that of go-redis.
 func (t *Target) Look(ctx context.Context) (info map[string]string, err error) {
 	switch {
@@ -123,8 +123,8 @@ func look(ctx context.Context, options *redis.Options) (info map[string]string, 
 	return redisx.ParseInfo(text.Val()), nil
 }
 
-// A dialer connects as go-redis does, but fails fast if there is no such server, and with a
-// hint if only one side speaks TLS. go-redis would retry until the context ends.
+// A dialer connects like go-redis, but fails fast if no server is listening, and with a hint if
+// only one side speaks TLS. go-redis would retry until the context ends.
 type dialer struct {
 	tls     *tls.Config
 	timeout time.Duration
@@ -184,7 +184,7 @@ type firstLook struct {
 	seen   bool
 }
 
-// alert is the first byte that a TLS server sends to a client without TLS.
+// alert is the first byte from a TLS server to a client without TLS.
 const alert = 0x15
 
 func (c *firstLook) Read(p []byte) (int, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Target is the destination of a URL: one server, a cluster, or the master that sentinels know.
+// A Target is the destination of a URL: one server, a cluster, or the master known to sentinels.
 // One field is set.
 type Target struct {
 	single  *redis.Options
@@ -19,9 +19,9 @@ type Target struct {
 	master  *redis.FailoverOptions
 }
 
-// ParseURL parses a URL in the forms of go-redis. With the option "cluster", it names servers of a
-// cluster, and with "master_name", sentinels. A malformed URL may have the password anywhere, so
-// problems quote only the names of options.
+// ParseURL parses a URL in the forms of go-redis. With the option "cluster", the URL names servers
+// of a cluster, and with "master_name", sentinels. A malformed URL may have the password anywhere,
+// so problems quote only the names of options.
 func ParseURL(raw string) (*Target, *Problem) {
 	if message := misspelt(raw); message != "" {
 		return nil, &Problem{Message: message}
@@ -35,7 +35,7 @@ func ParseURL(raw string) (*Target, *Problem) {
 	if err != nil {
 		return nil, &Problem{Message: refusedOption("cluster")}
 	}
-	if options.Has("cluster") { // which go-redis does not know
+	if options.Has("cluster") { // unknown to go-redis
 		options.Del("cluster")
 		parsed.RawQuery = options.Encode()
 	}
@@ -67,7 +67,7 @@ func ParseURL(raw string) (*Target, *Problem) {
 // IsCluster reports whether the target is a cluster.
 func (t *Target) IsCluster() bool { return t.cluster != nil }
 
-// Client returns a client whose calls end with their contexts.
+// Client returns a client with calls that end with their contexts.
 func (t *Target) Client() redis.UniversalClient {
 	switch {
 	case t.cluster != nil:
@@ -103,8 +103,7 @@ const wantMore = "for a cluster, add cluster=true, and for sentinels, master_nam
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
 
-// misspelt describes a mistake in a URL. It returns the empty string if all parts can be
-// recognized.
+// misspelt describes a mistake in a URL, or returns the empty string if all parts are recognized.
 func misspelt(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	switch {
@@ -117,8 +116,8 @@ func misspelt(raw string) string {
 	case !slices.Contains([]string{"redis", "rediss", "unix"}, strings.ToLower(scheme)):
 		return "the URL's scheme is not redis, rediss or unix: " + wantURL + "; " + wantMore
 	}
-	// The host begins after the last @ before the path: an @ further on means that the password has
-	// a character that is not encoded.
+	// The host begins after the last @ before the path: a later @ means that the password has an
+	// unencoded character.
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
 		return specialCharacter
 	}

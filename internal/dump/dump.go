@@ -1,7 +1,7 @@
 // Package dump copies the keys of a namespace to a file, and from there into another namespace.
 //
-// A dump is lines of JSON: a header, a line for each key, and the number of keys. Neither the names
-// of keys nor their values contain the namespace, so that it may change.
+// A dump is lines of JSON: a header, a line for each key, and the number of keys. The names of keys
+// and their values do not contain the namespace, which may therefore change.
 package dump
 
 import (
@@ -34,8 +34,8 @@ type end struct {
 	Keys *int `json:"keys"`
 }
 
-// An entry is the content of a key. The values of a hash are fields, each with its value, and those
-// of a sorted set are members, each with its score.
+// An entry is the content of a key. The values of a hash are fields and their values, and the
+// values of a sorted set are members and their scores.
 type entry struct {
 	Key     text   `json:"key"`
 	Kind    string `json:"type"`
@@ -43,7 +43,7 @@ type entry struct {
 	Values  []text `json:"values"`
 }
 
-// A text may have any bytes. If they are not UTF-8, its JSON is {"base64": "..."}.
+// A text may have any bytes. Text that is not UTF-8 is {"base64": "..."} in JSON.
 type text string
 
 type encoded struct {
@@ -67,13 +67,13 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// first is the first key of a dump, so that a paused queue is never active while it is restored.
+// first is the first key of a dump, so that a paused queue is never active during a restore.
 const first = "paused_queues"
 
-// unfinished is the key into which a large key is restored before it is renamed.
+// unfinished is the key for restoring a large key before renaming it.
 const unfinished = "x:restored"
 
-// isPassing reports whether running workers write a key again, or Restore has left it.
+// isPassing reports whether running workers write a key again, or Restore has left it behind.
 func isPassing(name string) bool {
 	key, known := keys.Of(name, "")
 	return known && key.Passing || name == unfinished
@@ -82,9 +82,9 @@ func isPassing(name string) bool {
 // A Namespace is a namespace on a server.
 type Namespace struct {
 	prefix string
-	rdb    redis.UniversalClient // of the server that has it
+	rdb    redis.UniversalClient // of the namespace's server
 	step   func()
-	inner  map[string]bool // the rest of the names of namespaces whose keys were left out
+	inner  map[string]bool // the rest of the names of namespaces left out
 }
 
 // Open returns a namespace. It calls step after each answer of the server.
@@ -95,8 +95,8 @@ func Open(
 	return &Namespace{prefix, server, step, map[string]bool{}}, err
 }
 
-// Inner returns the names of the namespaces that begin with the name of this one. Write and Compare
-// leave their keys out.
+// Inner returns the namespaces that begin with the name of this one. Write and Compare leave out
+// their keys.
 func (n *Namespace) Inner() []string {
 	var names []string
 	for rest := range n.inner {
@@ -106,7 +106,7 @@ func (n *Namespace) Inner() []string {
 	return names
 }
 
-// atOnce is the number of keys that are read or written at once.
+// atOnce is the number of keys to read or write at once.
 const atOnce = 100
 
 // Write writes a dump, and returns its number of keys.
@@ -127,7 +127,7 @@ func (n *Namespace) Write(ctx context.Context, to io.Writer) (int, error) {
 			return written, err
 		}
 		if e.Kind == "none" {
-			continue // it is gone by now
+			continue // gone by now
 		}
 		if err := encoder.Encode(e); err != nil {
 			return written, err
@@ -182,7 +182,7 @@ type FormatError struct {
 
 func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// each calls a function with the keys of a dump, some at a time, and large ones by themselves.
+// each calls a function with the keys of a dump, some at a time, and large keys by themselves.
 func each(from io.Reader, visit func([]*entry) error) error {
 	decoder := json.NewDecoder(bufio.NewReader(from))
 	decoder.DisallowUnknownFields()

@@ -53,7 +53,7 @@ func (s store) compare(namespace, text string) dump.Comparison {
 	return found
 }
 
-// fill adds a key of each type, small and large ones, with values that are hard to write.
+// fill adds a key of each type, small and large, with values that are hard to write.
 func (s store) fill() {
 	for i, strange := range []string{"plain", "\xff\xfe\x00", "\u2028<é>", `{"base64":"no"}`, ""} {
 		s.do("hset", "ql:j:"+strange, "data", strange, strange+"f", "1")
@@ -99,7 +99,7 @@ func TestEachTypeIsRestored(t *testing.T) {
 	require.LessOrEqual(t, lasts, time.Hour)
 }
 
-// However far it comes, a key is as it was, or it is not there, and it can be done again.
+// However far a restore comes, each key is as before or missing, and the restore can be repeated.
 func TestARestoreThatBrokeOffIsDoneAgain(t *testing.T) {
 	s := newStore(t)
 	s.fill()
@@ -128,7 +128,7 @@ func TestARestoreThatBrokeOffIsDoneAgain(t *testing.T) {
 	}
 }
 
-// A dump may be older than the keys that are there, which must not end when its keys did.
+// A dump may be older than the existing keys, which must not expire when the dumped keys did.
 func TestARestoreLeavesKeysThatExistAlone(t *testing.T) {
 	s := newStore(t)
 	s.do("set", "ql:x:unique:a", "1", "PX", "3600000")
@@ -207,7 +207,7 @@ func pair(kind, values string) string {
 }
 
 // A meter measures commands and pipelines.
-type meter struct{ args, reply int } // the most bytes of one
+type meter struct{ args, reply int } // the most bytes of any
 
 func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -277,7 +277,7 @@ func TestStepsAreBoundedByBytes(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	const most = 1<<20 + 10*large // of a step, with the values that end it
+	const most = 1<<20 + 10*large // of a step, including the values that end it
 	m := &meter{}
 	s.AddHook(m)
 	steps := 0

@@ -13,12 +13,12 @@ import (
 	"github.com/qless/qless-go/internal/keys"
 )
 
-// enough is the number of bytes after which a step reads or writes no more.
+// enough is the number of bytes at which a step ends.
 const enough = 1 << 20
 
 // readSome reads keys with their expiry times until it has read enough bytes, counting 100 for each
-// value. It begins at a cursor within the first key, and may stop within the last one: the last
-// item of its row is the next cursor. Small hashes, such as the records of jobs, are read whole.
+// value. It begins at a cursor in the first key and may stop in the last: the last item of that
+// key's row is the next cursor. Small hashes, such as the records of jobs, are read whole.
 var readSome = redis.NewScript(`
 local enough, cursor, bytes, out = tonumber(ARGV[1]), ARGV[2], 0, {}
 
@@ -102,7 +102,7 @@ for i = 1, #KEYS do
 end
 return out`)
 
-// read reads keys, some at a time. A missing one is of the type none.
+// read reads keys, some at a time. A missing key is of the type none.
 func (n *Namespace) read(ctx context.Context, names []string) iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		var values []string
@@ -143,7 +143,7 @@ func newEntry(name, kind string, expires int64, values []string) (*entry, error)
 	switch kind {
 	case keys.String, keys.Hash, keys.List, keys.Set, keys.ZSet:
 	case "none":
-		values = nil // a key that was read in part has vanished since
+		values = nil // a partly read key has vanished
 	default:
 		return nil, fmt.Errorf("%s has the type %s, which no client of qless uses", name, kind)
 	}
@@ -157,7 +157,7 @@ func newEntry(name, kind string, expires int64, values []string) (*entry, error)
 	return &entry{text(name), kind, expires, ordered}, nil
 }
 
-// inOrder returns the values of a key, each once, in an order that is the same for equal keys.
+// inOrder returns the distinct values of a key, in an order that is the same for equal keys.
 func inOrder(kind string, values []string) ([]text, error) {
 	var out []text
 	switch kind {

@@ -16,16 +16,16 @@ import (
 // A Comparison describes how the keys of a dump and a namespace differ. Keys have no prefix.
 type Comparison struct {
 	Same      int      // keys of the dump that exist and are equal
-	Missing   int      // that do not exist
-	Differing []string // that exist with other values
-	Extra     []string // keys that the dump does not have
+	Missing   int      // keys that do not exist
+	Differing []string // keys with other values
+	Extra     []string // keys not in the dump
 
 	// Resumed reports that only the paused queues are missing: they were resumed after a restore.
 	Resumed bool
 }
 
-// Compare compares a dump with a namespace. Keys that have expired since don't count, nor do the
-// times when workers were last seen.
+// Compare compares a dump with a namespace. Keys that have expired since do not count. Neither do
+// the times when workers were last seen.
 func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, error) {
 	var c Comparison
 	names, err := n.names(ctx)
@@ -74,7 +74,7 @@ func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, er
 	return c, err
 }
 
-// seen is the key with the times at which workers were last seen.
+// seen is the key with the times when workers were last seen.
 const seen = "workers"
 
 func (e *entry) equal(other *entry) bool {
@@ -87,8 +87,8 @@ func (e *entry) isOver(now time.Time) bool {
 	return e.Expires != 0 && e.Expires <= now.UnixMilli()
 }
 
-// Restore writes the keys of a dump that do not exist. Each is written as a whole or not at all, so
-// that an interrupted Restore can be repeated. Keys that exist stay as they are.
+// Restore writes the keys of a dump that do not exist. Each key is written as a whole or not at
+// all, so an interrupted Restore can be repeated. Existing keys stay unchanged.
 func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 	return each(from, func(some []*entry) error {
 		there := make([]*redis.IntCmd, len(some))
@@ -117,7 +117,7 @@ func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 	})
 }
 
-// restore writes a key, and ends with commands of a transaction.
+// restore writes a key, ending with commands of a transaction.
 func (n *Namespace) restore(ctx context.Context, end redis.Pipeliner, e *entry) error {
 	key := n.prefix + string(e.Key)
 	if e.isLarge() {
@@ -141,7 +141,7 @@ func (n *Namespace) restore(ctx context.Context, end redis.Pipeliner, e *entry) 
 	return nil
 }
 
-// mostValues is the number of values that are written at once.
+// mostValues is the number of values to write at once.
 const mostValues = 1000
 
 // size returns the bytes of the values.

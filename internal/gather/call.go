@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// patience is how long the jobs that have joined a call wait for the next one.
+// patience is how long jobs in a call wait for the next job to join.
 const patience = 5 * time.Second
 
 // A Call is a call of a function on behalf of several goroutines, one for each job of a group.
@@ -14,13 +14,13 @@ type Call[J comparable, M any] struct {
 
 	turn   sync.Mutex // one call of work at a time
 	mu     sync.Mutex
-	coming map[J]bool    // the jobs whose goroutines have neither joined nor passed
+	coming map[J]bool    // jobs that have neither joined nor passed
 	here   []M           // the members of the next call of work
-	ended  chan struct{} // closed when that has ended
+	ended  chan struct{} // closed when that call has ended
 	timer  *time.Timer
 }
 
-// NewCall returns a call of a function for jobs. It must return.
+// NewCall returns a call of a function for jobs. The function must return.
 func NewCall[J comparable, M any](jobs []J, work func(members []M)) *Call[J, M] {
 	c := &Call[J, M]{work: work, coming: map[J]bool{}, ended: make(chan struct{})}
 	for _, job := range jobs {
@@ -30,9 +30,9 @@ func NewCall[J comparable, M any](jobs []J, work func(members []M)) *Call[J, M] 
 	return c
 }
 
-// Join joins the call on behalf of a job, and returns when it has ended. The call begins when all
-// have joined or passed. If none has for some seconds, it begins without the others, which then
-// have a call of their own: perhaps they wait for the end of the first one.
+// Join joins the call on behalf of a job, and returns when the call has ended. The call begins when
+// all jobs have joined or passed. If none does for some seconds, the call begins without the
+// others, which may be waiting for its end. They get their own call.
 func (c *Call[J, M]) Join(job J, member M) {
 	c.mu.Lock()
 	c.here = append(c.here, member)
@@ -42,7 +42,7 @@ func (c *Call[J, M]) Join(job J, member M) {
 	<-ended
 }
 
-// Pass records that a job does not join the call. It may have joined before.
+// Pass records that a job does not join the call, or has already joined.
 func (c *Call[J, M]) Pass(job J) {
 	c.mu.Lock()
 	delete(c.coming, job)

@@ -78,7 +78,7 @@ func TestAGroupHasOneKey(t *testing.T) {
 	require.Zero(t, p.Len(), "each key has an even number of jobs")
 }
 
-// calls makes a call for jobs, and returns the lists of members that its function was called with.
+// calls makes a call for jobs, and returns the lists of members passed to the function.
 func calls(jobs int, join func(c *Call[int, int])) (lists [][]int) {
 	var all []int
 	for i := range jobs {

@@ -1,5 +1,5 @@
-// Package gather gathers jobs that are handled together, and makes their common call. It treats
-// jobs as mere values.
+// Package gather gathers jobs to handle together, and makes their common call. It treats jobs as
+// mere values.
 package gather
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MostKeyed is the maximum number of jobs that wait in a pool with keys.
+// MostKeyed is the maximum number of waiting jobs in a pool with keys.
 const MostKeyed = 1000
 
 // A Pool holds jobs that wait for others with the same key. It is not safe for concurrent use.
@@ -24,13 +24,12 @@ type group[J comparable] struct {
 	key   string
 	jobs  []J
 	since time.Time
-	ripe  bool // it waits for no more jobs
+	ripe  bool // no longer waits for jobs
 	grew  bool // since the last call of Settle
 }
 
-// New returns a pool of groups of at most size jobs, with or without keys. A group waits for a
-// time, and then due is called, in a goroutine of its own. Without that time, it waits until
-// Settle.
+// New returns a pool of groups of at most size jobs, with or without keys. A group waits for the
+// time wait, and then due is called in its own goroutine. Without a time, groups wait until Settle.
 func New[J comparable](size int, keyed bool, wait time.Duration, due func()) *Pool[J] {
 	p := &Pool[J]{max: size, most: size, wait: wait, due: due}
 	if keyed {
@@ -39,7 +38,7 @@ func New[J comparable](size int, keyed bool, wait time.Duration, due func()) *Po
 	return p
 }
 
-// Add adds a job to the group of its key, or begins a new one.
+// Add adds a job to the group of its key, or begins a new group.
 func (p *Pool[J]) Add(key string, job J) {
 	at := slices.IndexFunc(p.groups, func(g *group[J]) bool {
 		return g.key == key && len(g.jobs) < p.max
@@ -59,11 +58,11 @@ func (p *Pool[J]) Add(key string, job J) {
 // Len returns the number of jobs.
 func (p *Pool[J]) Len() int { return p.jobs }
 
-// Room returns the number of jobs that may be added.
+// Room returns how many jobs may be added.
 func (p *Pool[J]) Room() int { return max(0, p.most-p.jobs) }
 
-// Settle is called when no job will be added for a moment. A group that has no time to wait is
-// then ripe, unless it grew and there may be more jobs. With all, each group is ripe.
+// Settle is called when no job will be added for a moment. A group without a time to wait is then
+// ripe, unless the group grew and more jobs may come. With all, each group is ripe.
 func (p *Pool[J]) Settle(more, all bool) {
 	for _, g := range p.groups {
 		if all || p.wait == 0 && !(more && g.grew) {
@@ -73,8 +72,8 @@ func (p *Pool[J]) Settle(more, all bool) {
 	}
 }
 
-// Next removes and returns the jobs of the oldest group that waits for no more, or nil. That is
-// the oldest one of all if the pool is full.
+// Next removes and returns the jobs of the oldest ripe group, or nil. If the pool is full, the
+// oldest group counts as ripe.
 func (p *Pool[J]) Next() []J {
 	for i, g := range p.groups {
 		ripe := g.ripe || len(g.jobs) == p.max || p.wait > 0 && time.Since(g.since) >= p.wait

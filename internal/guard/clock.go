@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock puts a guard around a clock, if there is one. If it does not return, the time is this
+// Clock puts a guard around a clock, if any. If the clock does not return, the time is this
 // machine's.
 func Clock(clock func() time.Time, logger *slog.Logger) func() time.Time {
 	if clock == nil {

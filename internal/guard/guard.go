@@ -1,4 +1,4 @@
-// Package guard calls functions that users have written. Whatever they do, their callers continue.
+// Package guard calls functions written by users. Whatever these do, the callers continue.
 package guard
 
 import (
@@ -32,11 +32,11 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// Call calls f on a goroutine of its own, and waits until it ends. The error is a [*Panic] if f
-// panics, [ErrGoexit] if it calls runtime.Goexit, as t.FailNow does, and otherwise nil.
+// Call calls f on a goroutine of its own, and waits until f ends. The error is a [*Panic] if f
+// panics, [ErrGoexit] if f calls runtime.Goexit, as t.FailNow does, and otherwise nil.
 func Call(f func()) error { return <-begin(f) }
 
-// Try calls f as [Call] does. The error is that of f, or that of Call.
+// Try is like [Call], but also returns the error of f.
 func Try(f func() error) (err error) {
 	if unreturned := Call(func() { err = f() }); unreturned != nil {
 		return unreturned
@@ -44,8 +44,8 @@ func Try(f func() error) (err error) {
 	return err
 }
 
-// Value returns the result of f, which it calls with [Call] or [Guard.Call], or the zero value with
-// the error of the call.
+// Value calls f by [Call] or [Guard.Call] and returns the result, or the zero value with the error
+// of the call.
 func Value[T any](call func(func()) error, f func() T) (T, error) {
 	result := make(chan T, 1)
 	err := call(func() { result <- f() })
@@ -77,14 +77,14 @@ func begin(f func()) <-chan error {
 const Forever time.Duration = math.MaxInt64
 
 const (
-	patience = time.Second           // how long a call is waited for
+	patience = time.Second           // how long to wait for a call
 	brief    = 10 * time.Millisecond // the same while another call blocks
 	mostLeft = 100                   // calls that may block at once
 )
 
-// A Guard calls a user's functions of one kind for goroutines that a call must not hold up. A call
-// that blocks is waited for only for a second. While it runs, others are waited for only for 10 ms,
-// and while 100 block, no further ones are made.
+// A Guard calls a user's functions of one kind for goroutines that a call must not hold up. It
+// waits for a blocking call for only a second. Until that call ends, it waits for other calls for
+// only 10 ms. While 100 calls block, no further calls are made.
 type Guard struct {
 	what     string
 	tell     func(message string, args ...any)
@@ -92,21 +92,21 @@ type Guard struct {
 	blocked  atomic.Int32
 }
 
-// New returns a guard that logs what it caught, with a name for what it calls.
+// New returns a guard that logs errors, with a name for the functions called.
 func New(what string, logger *slog.Logger) *Guard {
 	return &Guard{what: what, patience: patience, tell: func(message string, args ...any) {
 		logger.Log(context.Background(), slog.LevelError, message, args...)
 	}}
 }
 
-// Patient returns the guard, which waits for d instead of a second.
+// Patient returns the guard, set to wait for d instead of a second.
 func (g *Guard) Patient(d time.Duration) *Guard {
 	g.patience = d
 	return g
 }
 
 // Call calls f on a goroutine of its own. It returns when f has ended, with the error of the
-// function [Call], or with [ErrBlocked] when it no longer waits for f. Errors are logged.
+// function [Call], or with [ErrBlocked] if f blocks. Errors are logged.
 func (g *Guard) Call(f func()) error {
 	left, wait := g.blocked.Load(), g.patience
 	switch {

@@ -30,7 +30,7 @@ func TestACallSaysHowItEnds(t *testing.T) {
 	}
 }
 
-// A log is a text that goroutines write together.
+// A log is a text written by several goroutines.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -65,7 +65,7 @@ func TestAGuardTellsWhatItCaught(t *testing.T) {
 	require.Zero(t, value)
 }
 
-// Calls that block are left behind, up to a number, and are made again once they have ended.
+// Blocking calls are left behind, up to a number, and calls resume once these have ended.
 func TestAGuardLeavesCallsThatBlock(t *testing.T) {
 	const most = 100
 	var told log

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Logger returns a logger whose handler, a user's, is called by a [Guard]: if it does not return,
-// only the record is lost. The first time, that is written to the standard error.
+// Logger returns a logger that calls a user's handler by a [Guard]: if the handler does not return,
+// only the record is lost. The first loss is reported on the standard error.
 func Logger(logger *slog.Logger) *slog.Logger {
 	if _, safe := logger.Handler().(safeHandler); safe {
 		return logger
@@ -45,12 +45,12 @@ func (h safeHandler) Handle(ctx context.Context, record slog.Record) error {
 	return handled
 }
 
-// WithAttrs returns the handler without the attributes if the user's does not return one.
+// WithAttrs returns the handler without the attributes if the user's handler does not return one.
 func (h safeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.with(func() slog.Handler { return h.Handler.WithAttrs(attrs) })
 }
 
-// WithGroup returns the handler without the group if the user's does not return one.
+// WithGroup returns the handler without the group if the user's handler does not return one.
 func (h safeHandler) WithGroup(name string) slog.Handler {
 	return h.with(func() slog.Handler { return h.Handler.WithGroup(name) })
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns the text of an error made by a user's code. Its Error method may not return: that of
-// a nil pointer often panics.
+// Text returns the text of an error from a user's code. The Error method may not return: that of a
+// nil pointer often panics.
 func Text(err error) string {
 	text, problem := Value(Call, func() string { return err.Error() })
 	if problem != nil {
@@ -22,14 +22,14 @@ const (
 	maxPanic = 4 << 10
 )
 
-// Message returns the message of a failure, or of an entry of a log, as the server stores it.
+// Message returns the message of a failure, or of an entry of a log, as stored by the server.
 func Message(text string) string { return Cut(text, maxText) }
 
-// Group returns the name of a group of failures as the server stores it.
+// Group returns the name of a group of failures, as stored by the server.
 func Group(text string) string { return CutShort(text, maxText) }
 
-// PanicValue returns the text of a panic's value, whose methods may not return. It is short: in a
-// message, the stack follows it.
+// PanicValue returns the text of a panic's value, even if the value's methods do not return. The
+// text is short: in a message, the stack follows it.
 func PanicValue(value any) string {
 	text, problem := Value(Call, func() string { return fmt.Sprint(value) })
 	if problem != nil {
@@ -38,8 +38,8 @@ func PanicValue(value any) string {
 	return Cut(text, maxPanic)
 }
 
-// Cut returns a text as valid UTF-8, in at most most bytes, which must be at least 100. It replaces
-// the middle of a longer text by a line with the number of bytes left out, because the end often
+// Cut returns a text as valid UTF-8, in at most most bytes, which must be at least 100. In a longer
+// text, a line with the number of bytes left out replaces the middle, because the end often
 // matters, as in the stack of a panic.
 func Cut(text string, most int) string {
 	if len(text) > most {
@@ -49,13 +49,13 @@ func Cut(text string, most int) string {
 		text = fmt.Sprintf("%s\n[%d bytes are left out]\n%s", head, left, tail)
 	}
 	valid := strings.ToValidUTF8(text, "\uFFFD")
-	if len(valid) > most { // the replacement is longer than what it replaces
+	if len(valid) > most { // the replacement is longer than the original
 		return start(valid, most)
 	}
 	return valid
 }
 
-// CutShort returns a text of one line of at most most bytes, as valid UTF-8. A longer one ends in
+// CutShort returns a text of one line of at most most bytes, as valid UTF-8. A longer text ends in
 // an ellipsis.
 func CutShort(text string, most int) string {
 	const mark = "…"
@@ -68,7 +68,7 @@ func CutShort(text string, most int) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// start returns the first bytes of a text, at most n, without a part of a rune.
+// start returns the first bytes of a text, at most n, without a partial rune.
 func start(text string, n int) string {
 	for back := 0; back < utf8.UTFMax && n > 0 && !utf8.RuneStart(text[n]); back++ {
 		n--
@@ -76,7 +76,7 @@ func start(text string, n int) string {
 	return text[:n]
 }
 
-// end returns the last bytes of a text, at most n, without a part of a rune.
+// end returns the last bytes of a text, at most n, without a partial rune.
 func end(text string, n int) string {
 	from := len(text) - n
 	for ahead := 0; ahead < utf8.UTFMax && from < len(text) && !utf8.RuneStart(text[from]); ahead++ {

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// given lists each exported type, field and parameter by which users give functions to the
-// packages, with the folder and the name of a test of what happens if the function does not return.
+// given lists each exported type, field and parameter by which users pass functions to the
+// packages, with the folder and the name of a test of a function that does not return.
 //
-// A "caller" calls the function by its own call, before anything is sent, and gets its panic. A
-// "handler" calls it, as part of its work. A "result" is given to users.
+// A "caller" calls the function itself, before anything is sent, and gets its panic. A "handler"
+// calls the function as part of its work. A "result" is returned to users.
 const given = `
 gearmonkey.Client.Move(put)           compat/gearmonkey TestMoveSetsAsideWhatCannotBePut
 gearmonkey.Handler                    compat/gearmonkey TestOutcomes
@@ -98,7 +98,7 @@ web.Options.Redact                    web TestAMisdeedOfTheProgramIsLogged
 web.Options.User                      web TestAMisdeedOfTheProgramIsLogged
 `
 
-// fixed are interfaces whose values users hardly write: a connection, a stream, a test.
+// fixed are interfaces that users hardly implement: a connection, a stream, a test.
 var fixed = strings.Fields(`
 context.Context error github.com/qless/qless-go/outbox.Tx github.com/redis/go-redis/v9.Pipeliner
 github.com/redis/go-redis/v9.UniversalClient io.Reader io.Writer net.Listener
@@ -127,7 +127,7 @@ func TestEachFunctionOfAUserHasItsMisdeed(t *testing.T) {
 	require.Empty(t, rows, "rows of functions that are no more")
 }
 
-// requireTest requires that a folder has a test, whose file names the function that it is about.
+// requireTest requires that a folder has a test in a file that names the tested function.
 func requireTest(t *testing.T, function, folder, test string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
@@ -147,7 +147,7 @@ func requireTest(t *testing.T, function, folder, test string) {
 	assert.Fail(t, "there is no such test", "%s: %s in %s", function, test, folder)
 }
 
-// packages returns the exported parts of packages of all modules, as the compiler wrote them.
+// packages returns the exported parts of packages of all modules, as written by the compiler.
 func packages(t *testing.T, patterns ...string) []*types.Package {
 	t.Helper()
 	workspace, err := filepath.Abs(filepath.Join(root, "go.work"))
@@ -179,8 +179,8 @@ func packages(t *testing.T, patterns ...string) []*types.Package {
 	return all
 }
 
-// functionsOf returns the names of the exported types, fields and parameters of a package by which
-// users give functions.
+// functionsOf returns the names of a package's exported types, fields and parameters by which users
+// pass functions.
 func functionsOf(pkg *types.Package) []string {
 	var names []string
 	add := func(name string, isGiven bool) {

@@ -8,15 +8,15 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Day summarizes the durations of the jobs of a queue on one day, as the statistics of all
-// clients do: in buckets of 60 seconds, then 59 minutes, 23 hours and days.
+// A Day summarizes the durations of the jobs of a queue on one day, like the statistics of all
+// clients: in buckets of 60 seconds, then 59 minutes, 23 hours and days.
 type Day struct {
 	Count     int
 	Mean, Std time.Duration
-	Buckets   []Bucket // shortest first, without empty ones
+	Buckets   []Bucket // shortest first, without empty buckets
 }
 
-// DayOf returns the summary with these counts of all buckets.
+// DayOf returns a summary from the counts of all buckets.
 func DayOf(count, mean, std wire.Number, counts []wire.Number) Day {
 	d := Day{Count: count.Int(), Mean: mean.Duration(), Std: std.Duration()}
 	for i, count := range counts {

@@ -1,4 +1,4 @@
-// Package histogram counts durations in buckets, as workers and the server do.
+// Package histogram counts durations in buckets, like workers and the server.
 package histogram
 
 import (
@@ -37,7 +37,7 @@ func (b *Bucket) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// bounds are the ends of the buckets of a histogram, except for the last one, which has no end.
+// bounds are the ends of the buckets of a histogram, except for the last bucket, which has no end.
 var bounds = func() (bounds [80]time.Duration) {
 	for i := range bounds {
 		bounds[i] = time.Duration(math.Round(float64(time.Microsecond) * math.Pow(2, float64(i)/2)))
@@ -64,7 +64,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
-// AppendTo appends the histogram in the form that the server keeps.
+// AppendTo appends the histogram in the stored form.
 func (h *Histogram) AppendTo(text []byte) []byte {
 	separator := false
 	for i, count := range h {
@@ -82,7 +82,7 @@ func (h *Histogram) AppendTo(text []byte) []byte {
 	return text
 }
 
-// Read adds the counts of a text. It skips damaged parts.
+// Read adds the counts of a text, skipping damaged parts.
 func (h *Histogram) Read(text string) {
 	for field := range strings.FieldsSeq(text) {
 		bucket, count, _ := strings.Cut(field, ":")
@@ -94,7 +94,7 @@ func (h *Histogram) Read(text string) {
 	}
 }
 
-// Buckets returns the buckets that are not empty, shortest first.
+// Buckets returns the nonempty buckets, shortest first.
 func (h *Histogram) Buckets() []Bucket {
 	var buckets []Bucket
 	for i, count := range h {

@@ -1,4 +1,4 @@
-// Package holders counts who holds the slots of a limit.
+// Package holders counts the holders of a limit's slots.
 package holders
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Most is the number of jobs looked at.
+// Most is the number of jobs to examine.
 const Most = 100
 
-// A Count is a klass, a queue or a worker, with the number of its jobs.
+// A Count is a klass, a queue or a worker, with its number of jobs.
 type Count struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
 }
 
-// A Sum has the holders of slots, those of most jobs first.
+// A Sum has the holders of slots, starting with the most jobs.
 type Sum struct {
 	Examined int `json:"examined"` // jobs
 	Of       int `json:"of"`       // jobs with a slot
@@ -27,7 +27,7 @@ type Sum struct {
 	By map[string][]Count `json:"by"` // klasses, queues and workers
 }
 
-// Of counts the holders of a limit, given the first of its running jobs, which are of in all.
+// Of counts the holders of a limit, given the first running jobs, and the number of all.
 func Of(jobs []inspect.Row, of int) Sum {
 	sum := Sum{Examined: len(jobs), Of: of, By: map[string][]Count{}}
 	klasses, queues, workers := map[string]int{}, map[string]int{}, map[string]int{}
@@ -40,7 +40,7 @@ func Of(jobs []inspect.Row, of int) Sum {
 	return sum
 }
 
-// Read reads the first running jobs of a limit, and counts them.
+// Read reads the first running jobs of a limit, and counts the holders.
 func Read(ctx context.Context, in *inspect.Inspector, info *inspect.LimitInfo) (Sum, error) {
 	var jobs []inspect.Row
 	if jids := info.Running[:min(Most, len(info.Running))]; len(jids) > 0 {
@@ -56,7 +56,7 @@ func Read(ctx context.Context, in *inspect.Inspector, info *inspect.LimitInfo) (
 	return Of(jobs, len(info.Running)), nil
 }
 
-// most returns the names with the most jobs first.
+// most returns the names, starting with the most jobs.
 func most(jobs map[string]int) []Count {
 	delete(jobs, "")
 	counts := make([]Count, 0, len(jobs))

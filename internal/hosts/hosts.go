@@ -1,5 +1,5 @@
-// Package hosts distinguishes requests that a browser sends to a server of this module from
-// requests for the page of another site whose name leads to the same address.
+// Package hosts distinguishes requests from a browser to a server of this module from requests for
+// the page of another site with a name that leads to the same address.
 package hosts
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Allows reports whether a request may name a host: an address, a name of this machine, or one of
 // names. A page can't make a browser send a host other than its own, and the name of its site,
-// which may lead anywhere, is none of these. A request without a host does not come from a browser.
+// which may lead anywhere, is not allowed. A request without a host does not come from a browser.
 func Allows(host string, names []string) bool {
 	if host == "" {
 		return true
@@ -37,7 +37,7 @@ func bare(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// IsLocal reports whether a request has come over the loopback interface.
+// IsLocal reports whether a request came over the loopback interface.
 func IsLocal(r *http.Request) bool {
 	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return IsLoopback(address)

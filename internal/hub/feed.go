@@ -10,21 +10,21 @@ import (
 )
 
 // A feed passes messages on to the subscribers of a hub, until its context ends. It keeps a
-// connection that is subscribed to their channels.
+// connection subscribed to their channels.
 type feed struct {
 	hub     *Hub
 	cancel  context.CancelFunc
-	done    chan struct{}      // closed when it has ended
+	done    chan struct{}      // closed when the feed has ended
 	changed Signal             // there are channels to add or remove
-	settle  chan chan struct{} // requests that; the channel sent is closed when it is done
+	settle  chan chan struct{} // requests this now; the feed closes the channel sent
 
 	// Guarded by the hub's mutex. The last two are nil without a connection.
-	pending      map[string]bool      // channels that may have to be added or removed
-	confirmed    map[string]time.Time // since when the server sends messages of these channels
+	pending      map[string]bool      // channels that may need adding or removing
+	confirmed    map[string]time.Time // since when the server has sent messages of these channels
 	subscription *redisx.Subscription[redisx.Notice]
 }
 
-// startFeed starts a feed, which ends when it is canceled.
+// startFeed starts a feed, which ends when canceled.
 func startFeed(h *Hub) *feed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &feed{
@@ -38,14 +38,13 @@ func startFeed(h *Hub) *feed {
 // feedBuffer is the number of messages that may wait for the feed, which is fast.
 const feedBuffer = 256
 
-// change requests that a channel be added or removed. The hub's mutex is held.
+// change requests adding or removing a channel. The hub's mutex is held.
 func (f *feed) change(channel string) {
 	f.pending[channel] = true
 	f.changed.Notify()
 }
 
-// run subscribes, and passes on messages. When the connection breaks, the subscription restores it
-// by itself.
+// run subscribes and passes on messages. The subscription restores a broken connection by itself.
 func (f *feed) run(ctx context.Context) {
 	defer close(f.done)
 	for failures := 1; ctx.Err() == nil; failures++ {
@@ -63,7 +62,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// subscribe opens a connection, and requests that all channels be added to it.
+// subscribe opens a connection, and requests adding all channels.
 func (f *feed) subscribe(ctx context.Context) (*redisx.Subscription[redisx.Notice], error) {
 	c := f.hub.config
 	subscription, err := redisx.Subscribe(ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
@@ -111,7 +110,7 @@ func (f *feed) pass(ctx context.Context, subscription *redisx.Subscription[redis
 			f.follow(ctx, subscription, subscribed)
 		case settled := <-f.settle:
 			f.follow(ctx, subscription, subscribed)
-			if ctx.Err() == nil { // otherwise it ends
+			if ctx.Err() == nil { // otherwise the feed ends
 				close(settled)
 			}
 		case <-ctx.Done():
@@ -120,7 +119,7 @@ func (f *feed) pass(ctx context.Context, subscription *redisx.Subscription[redis
 	}
 }
 
-// appendConcerned appends the subscribers that a notice is for, and records confirmed channels.
+// appendConcerned appends the subscribers concerned by a notice, and records confirmed channels.
 func (f *feed) appendConcerned(
 	to []Subscriber, notice redisx.Notice, subscribed map[string]bool,
 ) []Subscriber {
@@ -144,8 +143,8 @@ func (f *feed) appendConcerned(
 	return slices.AppendSeq(to, maps.Keys(members))
 }
 
-// follow subscribes to the channels that have subscribers, and to no others. If that fails, the
-// connection has broken, and the one that replaces it has these channels.
+// follow subscribes to the channels with subscribers, and to no others. An error means the
+// connection has broken; the next connection will have these channels.
 func (f *feed) follow(
 	ctx context.Context, subscription *redisx.Subscription[redisx.Notice],
 	subscribed map[string]bool,
@@ -178,8 +177,8 @@ func (f *feed) changes(subscribed map[string]bool) (added, removed []string) {
 	return added, removed
 }
 
-// settled waits until the server has the channels, if there is a connection, until the feed has
-// ended because there are none, or until the context ends.
+// settled waits until the server has the channels, the feed has ended for lack of channels, or the
+// context ends. While the feed is reconnecting, it does not wait.
 func (f *feed) settled(ctx context.Context) {
 	if f == nil || f.isRetrying() {
 		return

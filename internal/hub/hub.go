@@ -1,5 +1,5 @@
-// Package hub keeps the one subscription that the workers, the waits and the receivers of a client
-// share, and wakes workers for jobs that the scripts of other clients put.
+// Package hub keeps a client's single subscription, shared by workers, waits and receivers, and
+// wakes workers for jobs put by classic scripts.
 //
 //	        one connection            one goroutine
 //	server ----------------> feed ------------------> the subscribers of each channel
@@ -15,8 +15,8 @@
 //	log             all scripts                    the relay wakes a worker if the script did not
 //	x:listen        nobody                         the relay: the server counts the subscribers
 //
-// When the connection was broken, all subscribers receive a [redisx.Gap], because each may have
-// missed messages.
+// After a broken connection, all subscribers receive a [redisx.Gap], because each may have missed
+// messages.
 package hub
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Config holds the parts of a client that a hub and its relays need.
+// A Config holds the parts of a client needed by a hub and its relays.
 type Config struct {
 	Redis  redis.UniversalClient
 	Prefix string // of the namespace's channels and keys
@@ -39,30 +39,30 @@ type Config struct {
 	// Warn logs an error, with further attributes.
 	Warn func(message string, err error, attributes ...any)
 
-	// Do runs a command of the script. It is used by relays.
+	// Do runs a command of the script for relays.
 	Do func(ctx context.Context, command string, args ...any) (any, error)
 }
 
-// Idle is a channel on which nothing is published. The connection begins with it, so subscribing to
-// it only keeps the connection.
+// Idle is a channel on which nothing is published. The connection begins with this channel, so
+// subscribing to it only keeps the connection.
 const Idle = "x:waits"
 
 // A Subscriber receives the messages of channels.
 type Subscriber interface {
-	// Notify is called with each message of the channels, when the server begins to send those of a
-	// channel, and after a gap, in which messages of all may have been lost. It must return at once,
-	// because one goroutine calls all subscribers. That goroutine holds no mutex.
+	// Notify is called with each message of the channels, when the server begins to send a channel's
+	// messages, and after a gap, when messages of all channels may have been lost. It must return at
+	// once, because one goroutine calls all subscribers. That goroutine holds no mutex.
 	Notify(notice redisx.Notice)
 }
 
-// A Hub is a subscription to channels. It has a connection while there are subscribers.
+// A Hub is a subscription to channels, with a connection while there are subscribers.
 type Hub struct {
 	config Config
 	made   time.Time
 
 	mu      sync.Mutex
 	members map[string]map[Subscriber]bool // by channel
-	feed    *feed                          // nil if there are no subscribers
+	feed    *feed                          // nil without subscribers
 	relays  map[string]*Relay              // by namespace
 }
 
@@ -74,15 +74,15 @@ func New(config Config) *Hub {
 	}
 }
 
-// Subscribe adds a subscriber to channels. It is notified when the server sends the messages of
-// each.
+// Subscribe adds a subscriber to channels. The subscriber is notified for each channel when the
+// server sends its messages.
 func (h *Hub) Subscribe(s Subscriber, channels ...string) {
 	for _, channel := range h.add(s, channels) {
 		s.Notify(redisx.Notice{Kind: redisx.Subscribed, Channel: channel})
 	}
 }
 
-// add adds a subscriber to channels, and returns the ones whose messages the server already sends.
+// add adds a subscriber to channels, and returns the channels that the server already sends.
 func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,8 +111,8 @@ func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struc
 	return nil
 }
 
-// remove removes a subscriber from channels, and returns the feed that passes that on to the
-// server, or nil. If no subscriber is left, the feed ends.
+// remove removes a subscriber from channels, and returns the feed that notifies the server, or nil.
+// If no subscriber is left, the feed ends.
 func (h *Hub) remove(s Subscriber, channels []string) (f *feed, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,14 +135,14 @@ func (h *Hub) remove(s Subscriber, channels []string) (f *feed, ended bool) {
 }
 
 // Join subscribes a user of the relay of a client's namespace to channels, and returns the relay.
-// There is one for all users, because the server counts connections that relay.
+// All users share one, because the server counts the connections of relays.
 func (h *Hub) Join(config Config, s Subscriber, channels ...string) *Relay {
 	r := h.relayOf(config)
 	h.Subscribe(s, channels...)
 	return r
 }
 
-// relayOf returns the relay of a client's namespace, for one more user.
+// relayOf returns the relay of a client's namespace for an additional user.
 func (h *Hub) relayOf(config Config) *Relay {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *Hub) relayOf(config Config) *Relay {
 	return r
 }
 
-// Leave removes a user of a relay from channels. It returns when the server has confirmed that, or
+// Leave removes a user of a relay from channels. It returns when the server has confirmed this, or
 // the context has ended, and reports whether another relay must take over.
 func (h *Hub) Leave(
 	ctx context.Context, s Subscriber, r *Relay, channels ...string,
@@ -166,8 +166,8 @@ func (h *Hub) Leave(
 	return relayed
 }
 
-// leaveRelay is called when a user of a relay ends. It reports whether a relay has ended, so that
-// another one must take its place.
+// leaveRelay is called when a user of a relay ends. It reports whether a relay has ended, and
+// another must take over.
 func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 	h.mu.Lock()
 	r.users--
@@ -180,7 +180,7 @@ func (h *Hub) leaveRelay(ctx context.Context, r *Relay) (relayed bool) {
 }
 
 // Restart restarts the subscription on another connection if it has had a channel since before a
-// time: the server that found no subscriber is not the one that the connection reaches.
+// time. The connection then does not reach the server that found no subscriber.
 func (h *Hub) Restart(channel string, before time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,18 +192,18 @@ func (h *Hub) Restart(channel string, before time.Time) {
 	}
 }
 
-// InStep shortens the time until a worker's next regular call, by a tenth of the interval at most,
-// so that many workers of a hub call together, which costs the server little more than half as
-// much. Workers that began together do not always call together.
+// InStep shortens the time until a worker's next regular call, by at most a tenth of the interval.
+// Many workers of a hub then call together, at little more than half the cost for the server.
+// Workers that began together do not always call together.
 func (h *Hub) InStep(wait, interval time.Duration) time.Duration {
 	early := time.Duration(rand.IntN(2)) * interval / steps
 	return inStep(time.Since(h.made), wait-early, interval)
 }
 
-// steps is the number of times in an interval at which the workers of a hub call together.
+// steps is the number of times in an interval when the workers of a hub call together.
 const steps = 20
 
-// inStep shortens a time that begins now, so that it ends with a step.
+// inStep shortens a time from now to end with a step.
 func inStep(now, wait, interval time.Duration) time.Duration {
 	return (now + wait).Truncate(interval/steps) - now
 }

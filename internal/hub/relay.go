@@ -13,27 +13,26 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Relay wakes workers for jobs put by the scripts of other qless clients, which do not wake them,
-// if too few other relays do. Two in a namespace are enough: one receives the messages that the
-// other misses while its connection is broken. The workers and receivers of a hub share one for
-// each namespace.
+// A Relay wakes workers for jobs put by classic scripts, which wake no workers, if too few other
+// relays do. Two in a namespace are enough: one receives the messages that the other misses while
+// its connection is broken. The workers and receivers of a hub share one relay per namespace.
 type Relay struct {
 	hub    *Hub
 	config Config
-	due    Signal // there is something to relay, or relaying must begin or end
+	due    Signal // a job needs relaying, or relaying must begin or end
 	users  int    // guarded by the hub's mutex
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	contested int // consecutive times that another one was about to begin; used only by run
+	contested int // consecutive attempts while another relay was about to begin; used only by run
 
 	mu         sync.Mutex
 	stopped    bool
-	relaying   bool            // it listens for jobs of other clients
+	relaying   bool            // listening for jobs of other clients
 	change     int             // 1: begin relaying; -1: end it
-	claimed    time.Time       // when it got the lease to begin with; zero if it is not beginning
-	isCounted  bool            // the server counts it, or it does not begin: others may
-	wakeAny    bool            // it may have missed jobs
+	claimed    time.Time       // when the relay got the lease to begin; zero if it is not beginning
+	isCounted  bool            // the server counts the relay, or it does not begin: others may
+	wakeAny    bool            // jobs may have been missed
 	wakeQueues map[string]bool // queues whose new jobs woke no worker
 }
 
@@ -41,19 +40,19 @@ type Relay struct {
 const relays = 2
 
 // relayLease is how long a relay that begins or ends keeps others from doing so. By then, the
-// server has counted it.
+// server has counted the relay.
 const relayLease = 2 * time.Second
 
-// keyRelay is held by the relay that begins or ends.
+// keyRelay is held by a relay that begins or ends.
 const keyRelay = "x:relay"
 
 // Channels of relays.
 const (
-	channelListen = "x:listen" // nothing is published: its subscribers are counted
+	channelListen = "x:listen" // nothing is published: the server counts the subscribers
 	channelLog    = "log"
 )
 
-// startRelay makes a relay, which begins when that is needed.
+// startRelay makes a relay, which begins when needed.
 func startRelay(h *Hub, config Config) *Relay {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Relay{
@@ -64,7 +63,7 @@ func startRelay(h *Hub, config Config) *Relay {
 	return r
 }
 
-// stop ends the relay, and reports whether another one must take its place.
+// stop ends the relay, and reports whether another must take over.
 func (r *Relay) stop(ctx context.Context) (relayed bool) {
 	r.cancel()
 	select {
@@ -105,18 +104,18 @@ func (r *Relay) Notify(notice redisx.Notice) {
 	}
 }
 
-// wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
-// messages of other clients' scripts, the keys are in another order.
+// wakingPrefix begins a message about a ready job if the script also wakes a worker. In messages of
+// classic scripts, the keys are in another order.
 const wakingPrefix = `{"queue":`
 
 // wakes reports whether the script that published a message also wakes a worker.
 func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
 
-// putInto returns the queue into which a job was put, by a message of another client's script. It
-// returns the empty string for other messages.
+// putInto returns the queue of a put from a classic script's message. For other messages, it
+// returns the empty string.
 func putInto(payload string) string {
 	if !strings.Contains(payload, "put") && !strings.Contains(payload, "advanced") {
-		return "" // most messages tell of completed jobs
+		return "" // most messages are about completed jobs
 	}
 	message, err := wire.DecodeJSON[struct {
 		Event wire.Text `json:"event"`
@@ -129,7 +128,7 @@ func putInto(payload string) string {
 	return string(cmp.Or(message.To, message.Queue))
 }
 
-// published requests that a worker be woken for a job that was put, unless the script did so.
+// published requests waking a worker for a job that was put, unless the script did so.
 func (r *Relay) published(notice redisx.Notice) {
 	if wakes(notice.Payload) {
 		return
@@ -144,7 +143,7 @@ func (r *Relay) published(notice redisx.Notice) {
 	r.due.Notify()
 }
 
-// subscribed is called when the server sends the messages of other clients from now on.
+// subscribed is called when the server begins to send the messages of other clients.
 func (r *Relay) subscribed() {
 	r.mu.Lock()
 	r.isCounted = true
@@ -152,8 +151,8 @@ func (r *Relay) subscribed() {
 	r.wakeAll()
 }
 
-// wakeAll requests that a worker be woken for each queue that has jobs: some may have been put
-// while no relay was subscribed.
+// wakeAll requests waking a worker for each queue with jobs: some may have been put while no relay
+// was subscribed.
 func (r *Relay) wakeAll() {
 	r.mu.Lock()
 	r.wakeAny = true
@@ -161,7 +160,7 @@ func (r *Relay) wakeAll() {
 	r.due.Notify()
 }
 
-// run does what Adjust, published and wakeAll have requested.
+// run carries out the requests of Adjust, published and wakeAll.
 func (r *Relay) run(ctx context.Context) {
 	defer close(r.ended)
 	for failures := 0; ; {
@@ -185,14 +184,14 @@ func (r *Relay) run(ctx context.Context) {
 		if failures == 1 && ctx.Err() == nil {
 			r.config.Warn("could not wake a worker", err, "queues", queues)
 		}
-		r.wakeAll() // it is unknown which were woken
+		r.wakeAll() // the script may have woken only some
 		if !redisx.WhileAway.Wait(ctx, failures) {
 			return
 		}
 	}
 }
 
-// takeWakes returns the queues whose jobs woke no worker, and whether there may be others.
+// takeWakes returns the queues with jobs that woke no worker, and whether there may be others.
 func (r *Relay) takeWakes() (queues []string, wakeAny bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +204,7 @@ func (r *Relay) takeWakes() (queues []string, wakeAny bool) {
 // wakeBatchSize is the number of queues for which one script wakes workers.
 const wakeBatchSize = 500
 
-// wake wakes a worker for each of the queues and, with wakeAny, for each known queue that has jobs.
+// wake wakes a worker for each of the queues and, with wakeAny, for each known queue with jobs.
 func (r *Relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	for some := range slices.Chunk(queues, wakeBatchSize) {
 		args := make([]any, len(some))
@@ -222,7 +221,7 @@ func (r *Relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	return nil
 }
 
-// wakeForAll wakes a worker for each queue that has jobs, in steps.
+// wakeForAll wakes a worker for each queue with jobs, in steps.
 func (r *Relay) wakeForAll(ctx context.Context) error {
 	for cursor := ""; ; {
 		reply, err := r.config.Do(ctx, "wake", "", cursor)
@@ -239,8 +238,8 @@ func (r *Relay) wakeForAll(ctx context.Context) error {
 	}
 }
 
-// changeRelaying begins or ends listening for the jobs of other clients. If the connection is
-// broken, that takes effect on the one that replaces it.
+// changeRelaying begins or ends listening for the jobs of other clients. While the connection is
+// broken, the change takes effect on the next connection.
 func (r *Relay) changeRelaying(ctx context.Context) {
 	r.mu.Lock()
 	change := r.change
@@ -281,7 +280,7 @@ func (r *Relay) listen(begin bool) {
 }
 
 // claim reports whether the relay may begin or end: no other relay does, and there are still too
-// few or too many. If another one begins, it tries again later.
+// few or too many. If another relay begins, this one tries again later.
 func (r *Relay) claim(ctx context.Context, begin bool) (bool, error) {
 	if begin && r.contested > 0 { // others have begun in the meantime
 		if there, err := r.count(ctx); err == nil && there >= relays {
@@ -315,7 +314,7 @@ func (r *Relay) claim(ctx context.Context, begin bool) (bool, error) {
 	return !r.isCounted, err
 }
 
-// releaseLease gives up the lease when it is no longer needed.
+// releaseLease gives up the lease when no longer needed.
 func (r *Relay) releaseLease(ctx context.Context) {
 	r.mu.Lock()
 	over := r.isCounted && time.Since(r.claimed) < relayLease
@@ -324,7 +323,7 @@ func (r *Relay) releaseLease(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if over {
-		_ = r.config.Redis.Del(ctx, r.config.Prefix+keyRelay).Err() // otherwise it ends by itself
+		_ = r.config.Redis.Del(ctx, r.config.Prefix+keyRelay).Err() // otherwise the lease expires
 	}
 }
 

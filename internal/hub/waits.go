@@ -8,23 +8,23 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Waiter waits for the end of a job, and perhaps for its progress.
+// A Waiter waits for the end of a job and, optionally, for its progress.
 type Waiter struct {
-	channels []string // of its end, and of its progress
-	ready    Signal   // there is a message, or it is time to ask
+	channels []string // of the job's end, and of its progress
+	ready    Signal   // a message has come, or it is time to ask
 
 	mu       sync.Mutex
-	message  string // the last one about its end
-	progress string // the last one about its progress
+	message  string // the last message about the end
+	progress string // the last message about progress
 	ask      bool   // it is time to ask
 }
 
-// IdleAfter is how long a part that calls share, such as a connection, is kept after the last call.
+// IdleAfter is how long a part shared by calls, such as a connection, is kept after the last call.
 const IdleAfter = 10 * time.Second
 
-// Listen returns the next message about the end of the job, and calls progress with each about its
-// progress. It returns an empty text if it is time to ask, because there was none for that long, or
-// the context has ended.
+// Listen returns the next message about the end of the job, and calls progress with each message
+// about progress. It returns an empty text if it is time to ask, because no message came for that
+// long, or if the context has ended.
 func (w *Waiter) Listen(
 	ctx context.Context, patience time.Duration, progress func(message string),
 ) string {
@@ -53,7 +53,7 @@ func (w *Waiter) Listen(
 	}
 }
 
-// Notify is called when there is a message, or it is time to ask.
+// Notify is called for a message, or when it is time to ask.
 func (w *Waiter) Notify(notice redisx.Notice) {
 	w.mu.Lock()
 	switch {
@@ -72,12 +72,12 @@ func (w *Waiter) Notify(notice redisx.Notice) {
 // for [IdleAfter] after the last wait.
 type Waits struct {
 	hub     *Hub
-	channel string // by which they keep the subscription
+	channel string // keeps the subscription
 
 	mu      sync.Mutex
 	closed  bool
 	waiters map[*Waiter]bool
-	idle    *time.Timer // fires when there has been no wait for some time
+	idle    *time.Timer // fires after some time without a wait
 }
 
 // NewWaits returns the waits of a hub.
@@ -88,11 +88,11 @@ func NewWaits(h *Hub) *Waits {
 	return s
 }
 
-// Notify ignores notices about the connection, of which each waiter is notified, too.
+// Notify ignores notices about the connection, because each waiter receives them, too.
 func (s *Waits) Notify(redisx.Notice) {}
 
-// Join adds a waiter for channels. The waiter is notified when the server begins to send the
-// messages of each.
+// Join adds a waiter for channels. The waiter is notified for each channel when the server begins
+// to send its messages.
 func (s *Waits) Join(channels ...string) *Waiter {
 	w := &Waiter{channels: channels, ready: NewSignal()}
 	s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *Waits) Leave(w *Waiter) {
 	}
 }
 
-// expire ends the subscription, unless there are waits again or others need it.
+// expire ends the subscription, unless new waits or others need it.
 func (s *Waits) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Waits) Close() {
 	s.closed = true
 	s.idle.Stop()
 	for w := range s.waiters {
-		w.Notify(redisx.Notice{}) // it then finds the reason
+		w.Notify(redisx.Notice{}) // the waiter then finds the reason
 		s.hub.Unsubscribe(w, w.channels...)
 	}
 	closed := s.hub.Unsubscribe(s, s.channel)

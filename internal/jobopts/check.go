@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns an error if an option is invalid, or can't be combined with another one.
+// Check returns an error if an option is invalid, or can't be combined with another.
 func (o *Options) Check() error {
 	for _, row := range checked {
 		if err := row.check(o); err != nil {
@@ -82,7 +82,7 @@ func checkOwnJID(o *Options) error {
 	return nil
 }
 
-// CheckJID returns an error if the key of a job with this id would be that of another job's list.
+// CheckJID returns an error if a job with this jid would have the key of another job's list.
 func CheckJID(jid string) error {
 	if jid == OpenBatch {
 		return fmt.Errorf("no job can have the jid %s", jid)
@@ -95,14 +95,13 @@ func CheckJID(jid string) error {
 	return nil
 }
 
-// OpenBatch is on the list of the jobs that the callback of an open batch waits for. No job has
-// this jid.
+// OpenBatch is a dependency of an open batch's callback. No job has this jid.
 const OpenBatch = "x:open"
 
 // maxNumber is the maximum number that replies preserve exactly.
 const maxNumber = math.MaxInt32
 
-// CheckNumber returns an error unless a number is in the range that replies preserve exactly.
+// CheckNumber returns an error unless replies preserve a number exactly.
 func CheckNumber(what string, n, least int) error {
 	if n < least || n > maxNumber {
 		return fmt.Errorf("the %s %d is not from %d to %d", what, n, least, maxNumber)
@@ -117,7 +116,7 @@ func checkNumber(what string, n *int, least int) error {
 	return CheckNumber(what, *n, least)
 }
 
-// IfName returns the name of a condition of a put in Go.
+// IfName returns the name of a put's condition in Go.
 func IfName(condition string) string { return ifNames[condition] }
 
 func checkIf(o *Options) error {
@@ -191,7 +190,7 @@ func checkOnLost(o *Options) error {
 
 func checkHeaders(o *Options) error { return CheckHeaders(o.Headers) }
 
-// CheckHeaders returns an error if no job can have the headers.
+// CheckHeaders returns an error for invalid headers.
 func CheckHeaders(headers map[string]string) error {
 	if len(headers) == 0 {
 		return nil
@@ -252,7 +251,7 @@ func checkLimits(o *Options) error {
 	return nil
 }
 
-// CheckLimit returns an error if no limit can have a name.
+// CheckLimit returns an error for an invalid name of a limit.
 func CheckLimit(name string) error {
 	if err := CheckName("name of a limit", name); err != nil {
 		return err
@@ -275,7 +274,7 @@ func checkLockTime(o *Options) error {
 	return CheckLockTime(time.Duration(*o.LockTime))
 }
 
-// CheckLockTime returns an error if no lock can last for a time.
+// CheckLockTime returns an error for an invalid lock time.
 func CheckLockTime(d time.Duration) error {
 	if d < minLockTime || d > maxLockTime {
 		return fmt.Errorf("the lock time %v is not from %v to %v", d, minLockTime, maxLockTime)
@@ -297,7 +296,7 @@ func checkKeepFailedFor(o *Options) error {
 	return checkSpan("KeepFailedFor", o.KeepFailedFor, 0)
 }
 
-// checkDeadline returns an error if a deadline is too short for the job to be run.
+// checkDeadline returns an error if a deadline is too short to run the job.
 func (o *Options) checkDeadline(name string, d *Deadline) error {
 	if d == nil || d.IsTime {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// JobArgs appends the pairs of arguments that put, next and recur share.
+// JobArgs appends the pairs of arguments shared by put, next and recur.
 func (o *Options) JobArgs(args []any) []any {
 	if o.Priority != nil {
 		args = append(args, "priority", strconv.Itoa(*o.Priority))
@@ -23,8 +23,8 @@ func (o *Options) JobArgs(args []any) []any {
 	return args
 }
 
-// PutArgs appends the pairs of arguments of a put, except for the delay. isNew means that there is
-// no job with its jid, so that conditions hold.
+// PutArgs appends the pairs of arguments of a put, except for the delay. isNew means the jid is
+// new, so conditions hold.
 func (o *Options) PutArgs(args []any, isNew bool) []any {
 	args = o.JobArgs(args)
 	if o.At != nil {
@@ -69,8 +69,8 @@ func (o *Options) DelayText() string {
 	return wire.FormatSeconds(*o.Delay)
 }
 
-// StoredArgs appends the pairs of arguments for the options that the server stores, and the letters
-// of the options that an existing job loses.
+// StoredArgs appends the pairs of arguments for the stored options, and the letters of the options
+// that an existing job loses.
 func (o *Options) StoredArgs(args []any) []any {
 	letters, values := o.given()
 	if o.OnFailure != nil {
@@ -91,7 +91,7 @@ func (o *Options) StoredArgs(args []any) []any {
 	return args
 }
 
-// Text returns the options as the server stores them, LETTERS|JSON, or nothing if there are none.
+// Text returns the options in stored form, LETTERS|JSON, or nothing without options.
 func (o *Options) Text() string {
 	letters, values := o.given()
 	if letters == "" {
@@ -100,8 +100,7 @@ func (o *Options) Text() string {
 	return storedText(letters, values)
 }
 
-// given returns the letters of the options that are given, and the values of the letters that have
-// one.
+// given returns the letters of the given options, and the values of letters with a value.
 func (o *Options) given() (letters string, values map[string]any) {
 	for _, row := range stored {
 		field := row.fieldOf(o)

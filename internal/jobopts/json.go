@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// JSON returns a job with the options in the form of a file, which Set reads. The data is kept byte
-// by byte, but a caller such as json.Marshal may change spaces and escapes.
+// JSON returns a job with the options in the form of a file, for Set. The data is kept byte by
+// byte, but a caller such as json.Marshal may change spaces and escapes.
 func (o *Options) JSON(klass, data string) ([]byte, error) {
 	if o.Batch != nil || o.OpensBatch || o.MemberOf != "" {
 		return nil, errors.New("a member or a callback of a batch can't be JSON")
@@ -46,8 +46,8 @@ func (o *Options) JSON(klass, data string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// writable returns a copy whose fields can be made and changed, with the parts of its unique key. A
-// key made of the data stays there only if the data, as json.Marshal writes it, has another.
+// writable returns a copy with fields that can be created and changed, and the parts of its unique
+// key. A key made from the data stays only if the data, as json.Marshal writes it, has another key.
 func (o *Options) writable(klass, data string) (*Options, error) {
 	copied := *o
 	if o.Unique == nil || o.Unique.Key == "" && !o.Unique.Data {
@@ -61,14 +61,14 @@ func (o *Options) writable(klass, data string) (*Options, error) {
 		return &copied, json.Unmarshal([]byte(key), &unique.Parts)
 	}
 	unique.Data = true
-	marshaled, _ := json.Marshal(json.RawMessage(data)) // nothing if it is not JSON
+	marshaled, _ := json.Marshal(json.RawMessage(data)) // nothing for invalid JSON
 	if o.Claim != nil && o.Claim.Key != dataKey(klass, string(marshaled)) {
 		unique.Key = o.Claim.Key
 	}
 	return &copied, nil
 }
 
-// written returns the value of an option as JSON that read reads, or nil if it is not given.
+// written returns the JSON of an option for read, or nil if the option is not given.
 func written(value reflect.Value) ([]byte, error) {
 	if value.IsZero() {
 		return nil, nil

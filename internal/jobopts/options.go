@@ -1,5 +1,5 @@
-// Package jobopts defines the options of jobs. Each has a row in [Table], which determines how it
-// is checked, sent, read and shown, and how it is written in files and on the command line.
+// Package jobopts defines the options of jobs. Each has a row in [Table], which determines how to
+// check, send, read and show the option, and its form in files and on the command line.
 package jobopts
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Options are the options of a job, as given by a call or stored by the server. Nil and empty mean
-// that an option is not given.
+// Options are the options of a job, as given by a call or stored by the server. Nil and empty
+// values mean an option is not given.
 type Options struct {
 	// Arguments of the commands that put a job.
 	At        *time.Time
@@ -30,7 +30,7 @@ type Options struct {
 
 	// Stored in the field x:o of the job: see lua/lib/options.lua.
 	Batch         *Batch
-	Claim         *Claim // made of Unique
+	Claim         *Claim // made from Unique
 	Ends          wire.Number
 	Fair          *Fair
 	Headers       map[string]string
@@ -45,12 +45,12 @@ type Options struct {
 	TTL           *Deadline
 	Waited        bool
 
-	PutAt wire.Number // the time of the put that StartBy and TTL belong to, by the server
+	PutAt wire.Number // the server's time of the put of StartBy and TTL
 
-	OpensBatch bool   // the job is the callback of a batch that is open
+	OpensBatch bool   // the job is the callback of an open batch
 	MemberOf   string // the batch of the job
 
-	emptyJID bool // the jid was given, and has no letters
+	emptyJID bool // the given jid is empty
 
 	cleared string // the letters of the options that the job loses
 }
@@ -58,7 +58,7 @@ type Options struct {
 // SetJID sets the jid.
 func (o *Options) SetJID(jid string) { o.JID, o.emptyJID = jid, jid == "" }
 
-// Clear removes an option from an existing job, unless it is given as well.
+// Clear removes an option from an existing job, unless the option is also given.
 func (o *Options) Clear(name string) { o.cleared += letterOf(name) }
 
 // IsCleared reports whether an option was removed from the job.
@@ -74,7 +74,7 @@ func letterOf(name string) string {
 	panic("jobopts: no letter for " + name)
 }
 
-// SetOnLost sets OnLost. A job that is lost goes first if it has none.
+// SetOnLost sets OnLost. Without OnLost, a lost job goes first.
 func (o *Options) SetOnLost(place string) {
 	if o.OnLost = place; place == "first" {
 		o.OnLost = ""
@@ -82,8 +82,8 @@ func (o *Options) SetOnLost(place string) {
 	}
 }
 
-// Extras returns the number of things that make the job cost more: its tags, its dependencies, its
-// batch, and the options that the server stores.
+// Extras returns the number of items that make the job cost more: its tags, its dependencies, its
+// batch, and its stored options.
 func (o *Options) Extras() int {
 	n := len(o.Tags) + len(o.DependsOn)
 	if o.MemberOf != "" {
@@ -97,8 +97,7 @@ func (o *Options) Extras() int {
 	return n
 }
 
-// Merge adds options that come later in a call: lists are joined, and other options replace those
-// of o.
+// Merge adds options that come later in a call: lists are joined, and other options are replaced.
 func (o *Options) Merge(later *Options) {
 	for _, row := range stored {
 		if strings.Contains(later.cleared, row.Letter) {
@@ -145,7 +144,7 @@ func (s Span) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads seconds.
 func (s *Span) UnmarshalJSON(raw []byte) error {
 	var n wire.Number
-	_ = n.UnmarshalJSON(raw) // it never fails
+	_ = n.UnmarshalJSON(raw) // never fails
 	*s = Span(n.Duration())
 	if n < 0 {
 		*s = Forever
@@ -160,10 +159,10 @@ type Deadline struct {
 	IsTime  bool
 }
 
-// After returns a deadline that ends some time after the put.
+// After returns a deadline some time after the put.
 func After(d time.Duration) *Deadline { return &Deadline{Seconds: wire.Number(d.Seconds())} }
 
-// At returns a deadline that ends at a time, or nil for the zero time.
+// At returns a deadline at a time, or nil for the zero time.
 func At(t time.Time) *Deadline {
 	if t.IsZero() {
 		return nil
@@ -190,7 +189,7 @@ func (d *Deadline) Time() time.Time {
 
 // A Batch makes a job the callback of a batch: see lua/lib/batch.lua.
 type Batch struct {
-	Total wire.Number `json:"n"` // of its members
+	Total wire.Number `json:"n"` // of members
 }
 
 // A Fair is the tenant of a job: see lua/lib/fair.lua.
@@ -208,7 +207,7 @@ func (f Fair) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(f))
 }
 
-// UnmarshalJSON reads the fields that are not damaged.
+// UnmarshalJSON reads the undamaged fields.
 func (f *Fair) UnmarshalJSON(raw []byte) error {
 	type plain Fair
 	*f = Fair{}
@@ -216,7 +215,7 @@ func (f *Fair) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// fair returns the tenant of the options, to be changed.
+// fair returns the tenant of the options, for changes.
 func (o *Options) fair() *Fair {
 	if o.Fair == nil {
 		o.Fair = &Fair{}
@@ -227,11 +226,11 @@ func (o *Options) fair() *Fair {
 // A Policy is the OnFailure of a job: see lua/lib/policies.lua.
 type Policy struct {
 	Do     string            `json:"do"`
-	Of     []string          `json:"of,omitempty"`     // the jobs that it was put to wait for
-	Failed map[string]string `json:"failed,omitempty"` // the groups of the failed ones
+	Of     []string          `json:"of,omitempty"`     // the job's original dependencies
+	Failed map[string]string `json:"failed,omitempty"` // the groups of the failed dependencies
 }
 
-// UnmarshalJSON reads the fields that are not damaged.
+// UnmarshalJSON reads the undamaged fields.
 func (p *Policy) UnmarshalJSON(raw []byte) error {
 	type plain Policy
 	*p = Policy{}
@@ -239,7 +238,7 @@ func (p *Policy) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// policy returns the policy of the options, to be changed.
+// policy returns the policy of the options, for changes.
 func (o *Options) policy() *Policy {
 	if o.OnFailure == nil {
 		o.OnFailure = &Policy{}

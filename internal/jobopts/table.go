@@ -5,40 +5,40 @@ import "slices"
 // A Row describes an option.
 type Row struct {
 	Name string // in package qless
-	Doc  string // in docs/extensions.md, with a link, if it has a Key
+	Doc  string // in docs/extensions.md, with a link, if the row has a Key
 
 	// On the command line, in files and forms. Without a Key, only programs can give the option.
 	Key   string   // in files and forms
-	Flag  string   // on the command line, if it is not the Key with dashes
+	Flag  string   // on the command line, if not the Key with dashes
 	Usage string   // the help of the flag
-	Words []string // its values, if they are few
+	Words []string // the possible values, if few
 	Comma bool     // commas separate several values
-	Moves bool     // moves of jobs take it as well
+	Moves bool     // also an option of moves
 
-	// In the field x:o of a job. Without a Letter, it is an argument of the commands that put jobs.
+	// In the field x:o of a job. Options without a Letter are arguments of commands that put jobs.
 	Letter string
 	Value  string // of the letter in the JSON, or empty for none
-	Ends   bool   // a job that has ended loses it, if it is put again
-	None   string // in files, as JSON: the value that removes it from a job
+	Ends   bool   // an ended job loses the option if put again
+	None   string // in files, as JSON: the value that removes the option
 
 	// Of a job, for people.
-	Field string // its path in qless.JobOptions
+	Field string // the path in qless.JobOptions
 	Label string
 
-	value  func(o *Options) any   // a pointer to the value that is given
-	stored func(o *Options) any   // a pointer to the value of the letter, if that is another one
+	value  func(o *Options) any   // a pointer to the given value
+	stored func(o *Options) any   // a pointer to the value of the letter, if different
 	check  func(o *Options) error // nil if all values are valid
 }
 
 // endless is the None of options that are times.
 const endless = `"forever"`
 
-// rowsWith returns the rows of the table that have a property.
+// rowsWith returns the rows of the table with a property.
 func rowsWith(has func(r *Row) bool) []*Row {
 	return slices.DeleteFunc(slices.Clone(Table), func(r *Row) bool { return !has(r) })
 }
 
-// Table has a row for each option. Their order is that of checks, of letters and of display.
+// Table has a row for each option, in the order of checks, of letters and of display.
 var Table = []*Row{
 	{
 		Name: "JID", Doc: "`JID`", Key: "jid", Usage: "its id (default: a new random one)",

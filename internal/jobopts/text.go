@@ -21,9 +21,9 @@ type Kind string
 const (
 	Bool     Kind = "bool"
 	Duration Kind = "duration" // a number of seconds, or a text such as "90s" or "forever"
-	List     Kind = "list"     // of texts; given several times, it grows
+	List     Kind = "list"     // of texts; repeated use adds items
 	Number   Kind = "number"
-	Pairs    Kind = "key=value" // an object of texts; given several times, it grows
+	Pairs    Kind = "key=value" // an object of texts; repeated use adds pairs
 	Text     Kind = "text"
 	Time     Kind = "time"
 )
@@ -92,7 +92,7 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 	return nil
 }
 
-// checkWord returns an error if a text in JSON is none of the words that the option can be.
+// checkWord returns an error if a text in JSON is not a possible value of the option.
 func (r *Row) checkWord(raw json.RawMessage) error {
 	var word string
 	if r.Words == nil || json.Unmarshal(raw, &word) != nil || slices.Contains(r.Words, word) {
@@ -101,7 +101,7 @@ func (r *Row) checkWord(raw json.RawMessage) error {
 	return fmt.Errorf("%s %q is none of %s", r.Key, word, strings.Join(r.Words, ", "))
 }
 
-// normalize gives options the form in which programs give them.
+// normalize converts options to the form given by programs.
 func (o *Options) normalize() {
 	if o.Fair != nil && o.Fair.Weight == 0 {
 		o.Fair.Weight = 1
@@ -115,7 +115,7 @@ func (o *Options) normalize() {
 	}
 }
 
-// removable holds the rows of the options that can be removed from a job.
+// removable holds the rows of options that can be removed from a job.
 var removable = rowsWith(func(r *Row) bool { return r.None != "" })
 
 func isKey(key string) bool {
@@ -127,7 +127,7 @@ func isKey(key string) bool {
 	return false
 }
 
-// read reads the value of a field as people write it.
+// read reads the value of a field in the form that people write.
 func read(raw json.RawMessage, field any) error {
 	switch f := field.(type) {
 	case **time.Duration:
@@ -180,8 +180,8 @@ func readDuration(raw json.RawMessage) (time.Duration, error) {
 	return wire.Number(n).Duration(), nil
 }
 
-// JSON returns the value of an option that is given as a text, such as a flag. If it can be given
-// several times, before is the value so far.
+// JSON returns the value of an option given as text, such as a flag. For a repeatable option,
+// before is the value so far.
 func (r *Row) JSON(before json.RawMessage, text string) (json.RawMessage, error) {
 	switch r.Kind() {
 	case Bool:
@@ -215,7 +215,7 @@ func (r *Row) JSON(before json.RawMessage, text string) (json.RawMessage, error)
 	return quoted(text), nil
 }
 
-// grown returns a list with one more text, or several. The parts of a unique key may be any JSON.
+// grown returns a list with one or several more texts. The parts of a unique key may be any JSON.
 func (r *Row) grown(before json.RawMessage, text string) json.RawMessage {
 	var items []json.RawMessage
 	_ = json.Unmarshal(before, &items) // none before the first
@@ -254,13 +254,13 @@ func grownPairs(before json.RawMessage, key, value string) (json.RawMessage, err
 // A Shown is an option of a job, for people.
 type Shown struct{ Label, Text string }
 
-// A Style writes the times and durations of options that are shown.
+// A Style writes the times and durations of shown options.
 type Style struct {
 	Duration func(time.Duration) string
 	Time     func(time.Time) string
 }
 
-// Show returns the options in a qless.JobOptions that are given.
+// Show returns the given options in a qless.JobOptions.
 func (s Style) Show(jobOptions any) []Shown {
 	var shown []Shown
 	for _, row := range Table {
@@ -292,7 +292,7 @@ func (s Style) text(value reflect.Value) string {
 	return fmt.Sprint(value)
 }
 
-// at returns the field at a path, or the zero value if a pointer on the way is nil.
+// at returns the field at a path, or the zero value if a pointer in the path is nil.
 func at(value reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
 		if value = reflect.Indirect(value); !value.IsValid() {

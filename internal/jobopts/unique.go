@@ -12,11 +12,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Unique is a unique key as a put gives it.
+// A Unique is a unique key as given in a put.
 type Unique struct {
 	Parts        []any
-	Data         bool   // the key is made of the klass and the data
-	Key          string // the key itself, which precedes both
+	Data         bool   // the key is made from the klass and the data
+	Key          string // the key itself, takes precedence over both
 	UntilStarted bool
 	For          *time.Duration
 	Replace      bool
@@ -27,7 +27,7 @@ type Unique struct {
 // maxUniqueKey is the maximum size of a unique key in bytes.
 const maxUniqueKey = 512
 
-// unique returns the unique key of the options, to be changed.
+// unique returns the unique key of the options, for changes.
 func (o *Options) unique() *Unique {
 	if o.Unique == nil {
 		o.Unique = &Unique{}
@@ -35,7 +35,7 @@ func (o *Options) unique() *Unique {
 	return o.Unique
 }
 
-// UnmarshalJSON reads whether the key is made of the data, or that key.
+// UnmarshalJSON reads whether the key is made from the data, or the key itself.
 func (u *Unique) UnmarshalJSON(raw []byte) error {
 	if !strings.HasPrefix(string(raw), `"`+dataPrefix) {
 		return json.Unmarshal(raw, &u.Data)
@@ -44,7 +44,7 @@ func (u *Unique) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &u.Key)
 }
 
-// A Claim is the unique key that a job stores: see lua/lib/unique.lua.
+// A Claim is the unique key stored in a job: see lua/lib/unique.lua.
 type Claim struct {
 	Key     string  `json:"k"`
 	Mode    string  `json:"m,omitempty"`
@@ -57,7 +57,7 @@ const (
 	For          = "for"
 )
 
-// UnmarshalJSON reads the fields that are not damaged.
+// UnmarshalJSON reads the undamaged fields.
 func (c *Claim) UnmarshalJSON(raw []byte) error {
 	type plain Claim
 	*c = Claim{}
@@ -92,7 +92,7 @@ func (o *Options) MakeClaim(klass, data string) error {
 	return nil
 }
 
-// UniqueKey returns the key made of parts.
+// UniqueKey returns the key made from parts.
 func UniqueKey(parts []any) (string, error) {
 	for i, part := range parts {
 		if part == nil || part == "" {
@@ -113,10 +113,10 @@ func checkUniqueKey(key string) error {
 	return nil
 }
 
-// dataPrefix begins the keys made of data. Those of parts begin with a bracket.
+// dataPrefix begins keys made from data. Keys made from parts begin with a bracket.
 const dataPrefix = "data:"
 
-// dataKey returns the key of a job whose klass and data are unique.
+// dataKey returns the key of a job with a unique klass and data.
 func dataKey(klass, data string) string {
 	sum := sha256.Sum256([]byte(klass + "\x00" + data))
 	return dataPrefix + hex.EncodeToString(sum[:])
@@ -164,7 +164,7 @@ func (u *Unique) checkParts() error {
 	return err
 }
 
-// checkReplace returns an error if there is an option that can't be combined with Replace.
+// checkReplace returns an error for an option that can't be combined with Replace.
 func checkReplace(o *Options) error {
 	other := ""
 	switch u := o.Unique; {

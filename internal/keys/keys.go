@@ -1,9 +1,9 @@
 // Package keys describes the keys of a namespace: their kinds, and the names in them.
 //
 // A name may contain anything, so a key alone does not always show its kind: j:a-history is the
-// history of the job a, or the job a-history. Its type decides. Nor does it always show its
-// namespace: ql:t:queues is the tag queues of ql:, or the list of queues of ql:t:. It belongs to
-// the shorter one, if that exists.
+// history of the job a, or the job a-history. The key's type decides. Nor does a key always show
+// its namespace: ql:t:queues is the tag queues of ql:, or the list of queues of ql:t:. The shorter
+// namespace takes precedence, if it exists.
 package keys
 
 import (
@@ -25,14 +25,14 @@ type Kind struct {
 	// Members is jid if the key holds jids.
 	Members string
 
-	// Lasts is the longest that a key may last before it expires. 0 means any time.
+	// Lasts is the longest time that a key may last before expiry. 0 means any time.
 	Lasts time.Duration
 
-	// Passing means that running workers write the key again, so that a copy does not need it.
+	// Passing means that running workers write the key again, so a copy does not need it.
 	Passing bool
 
 	first, last string   // the pattern before and after the names
-	names       []string // of the names, which are separated by colons
+	names       []string // of the names, separated by colons
 }
 
 // Kinds returns all kinds of keys.
@@ -48,10 +48,10 @@ func newKind(k Kind) Kind {
 	return k
 }
 
-// Names returns what the names in a key are, such as jid.
+// Names returns the kinds of names in a key, such as jid.
 func (k *Kind) Names() []string { return slices.Clone(k.names) }
 
-// Key returns the key with some names. It panics if their number is wrong.
+// Key returns the key with some names. It panics on a wrong number of names.
 func (k *Kind) Key(names ...string) string {
 	if len(names) != len(k.names) {
 		panic("keys: wrong number of names for " + k.Pattern)
@@ -70,7 +70,7 @@ func (k *Kind) Example() string {
 	return k.Key(names...)
 }
 
-// isNumber has the names that are numbers.
+// isNumber contains the names that are numbers.
 var isNumber = map[string]bool{"day": true, "minute": true, "priority": true}
 
 // match returns the names in a key of this kind.
@@ -96,13 +96,13 @@ func (k *Kind) match(key string) (names []string, ok bool) {
 	return names, true
 }
 
-// A Key is a key that was taken apart.
+// A Key is a parsed key.
 type Key struct {
 	*Kind
 	values []string
 }
 
-// Name returns a name in the key, such as its jid. If it has none of that sort, it is empty.
+// Name returns a name in the key, such as its jid, or the empty string without such a name.
 func (k Key) Name(of string) string {
 	if k.Kind != nil {
 		if i := slices.Index(k.names, of); i >= 0 {
@@ -112,9 +112,9 @@ func (k Key) Name(of string) string {
 	return ""
 }
 
-// Of takes a key apart, which is given without the prefix. If it may be of several kinds, its type
-// decides; if that is unknown, or none of theirs, the kind with the longest suffix. It returns
-// false for a key of no kind.
+// Of parses a key without the prefix. If several kinds match, the type decides; if the type is
+// unknown or does not match, the kind with the longest suffix wins. It returns false for an unknown
+// key.
 func Of(key, typ string) (Key, bool) {
 	var found Key
 	for i := range kinds {
@@ -131,8 +131,8 @@ func Of(key, typ string) (Key, bool) {
 	return found, found.Kind != nil
 }
 
-// Readings takes a key apart, with its prefix, in each possible way: as a key of each namespace
-// with whose name it begins. It yields the shortest namespace first.
+// Readings parses a key with its prefix in each possible way: as a key of each namespace that
+// begins it. It yields the shortest namespace first.
 func Readings(key, typ string) iter.Seq2[string, Key] {
 	return func(yield func(string, Key) bool) {
 		for i := 1; i < len(key); i++ {
@@ -143,9 +143,8 @@ func Readings(key, typ string) iter.Seq2[string, Key] {
 	}
 }
 
-// Inner reports whether a key, which is given without the prefix of a namespace, belongs to another
-// one, whose name begins with that prefix. It returns the rest of that name, which usually ends
-// with a colon.
+// Inner reports whether a key, without the prefix of a namespace, belongs to another namespace that
+// begins with that prefix. It returns the rest of that namespace's name, usually ending in a colon.
 func Inner(key string) (rest string, ok bool) {
 	if _, known := Of(key, ""); known || strings.HasPrefix(key, extension) {
 		return "", false

@@ -21,7 +21,7 @@ func namesOf(key keys.Key) (values []string) {
 	return values
 }
 
-// Whatever the names are, a key shows its kind and the names, if its type is known.
+// With any names, a key of a known type shows its kind and the names.
 func FuzzKeysAreTakenApart(f *testing.F) {
 	for _, name := range []string{
 		"", "mail", "a:b", "x-history", "-dependents", "a-locks", "old-queues", "work:jobs", "a:held",
@@ -106,8 +106,8 @@ func TestAKeyIsReadInEachPossibleWay(t *testing.T) {
 	}, found)
 }
 
-// Scripts add these texts to the prefix for channels, for a key that never exists, and for keys of
-// which other expressions have the rest.
+// Scripts add these texts to the prefix for channels, for a key that never exists, and for keys
+// that other expressions complete.
 var noKeys = regexp.MustCompile(`^(log|x:wake:<>|x:listen|x:none|<>|q:<>-<>|s:<>:<>:<>|x:limit:<>:<>)$`)
 
 var (
@@ -118,7 +118,7 @@ var (
 	suffixOfJob  = regexp.MustCompile(`\bkey(?:\([^)\n]*\))? \.\. '(-\w+)'`)
 )
 
-// keysIn returns the keys that Lua code names, each name as <>.
+// keysIn returns the keys named in Lua code, each name as <>.
 func keysIn(code string) (found []string) {
 	for _, m := range concatenated.FindAllStringSubmatch(code, -1) {
 		key := ""
@@ -141,7 +141,7 @@ func keysIn(code string) (found []string) {
 	return found
 }
 
-// Each key in a script is of a kind, and scripts name keys of each kind, unless others write
+// Each key in a script is of a known kind, and scripts name keys of each kind, unless others write
 // them.
 func TestAllKeysOfTheScriptsAreKnown(t *testing.T) {
 	sources, code := os.DirFS("../../lua"), map[string]string{}

@@ -11,12 +11,12 @@ const (
 	ZSet   = "zset"
 )
 
-// extension is the beginning of the keys that other clients don't know.
+// extension begins the keys unknown to classic clients.
 const extension = "x:"
 
 const day = 24 * time.Hour
 
-// kinds are all kinds of keys. Of several that match a key, the ones with a suffix come first.
+// kinds are all kinds of keys. If several match a key, kinds with a suffix come first.
 var kinds = func() (all []Kind) {
 	for _, k := range []Kind{
 		{Pattern: "completed", Type: ZSet, Members: "jid"},

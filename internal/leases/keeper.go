@@ -15,9 +15,9 @@ type Keeper[T any] struct {
 
 	mu      sync.Mutex
 	leases  map[string]*Lease[T]
-	leaving map[*Lease[T]]bool // taken, and not reported yet
-	closed  bool               // no further leases are tracked
-	next    time.Time          // when the keeper looks again unless notified
+	leaving map[*Lease[T]]bool // taken, but not reported yet
+	closed  bool               // no more leases are accepted
+	next    time.Time          // when the keeper checks again unless notified
 }
 
 // NewKeeper returns a keeper without leases.
@@ -30,11 +30,11 @@ func NewKeeper[T any](config Config[T]) *Keeper[T] {
 
 // A Config configures a keeper. All fields are required.
 type Config[T any] struct {
-	// Renew renews leases. It returns an answer for each, in their order.
+	// Renew renews leases. It returns an answer for each, in order.
 	Renew func(ctx context.Context, ids []string) ([]Renewal, error)
 
-	// IsOfOne reports whether an error of Renew may be due to one of several leases. They are then
-	// renewed one by one.
+	// IsOfOne reports whether a single one of several leases may have caused an error of Renew. They
+	// are then renewed one by one.
 	IsOfOne func(err error) bool
 
 	// Failed is called with the number of leases that could not be renewed.
@@ -43,8 +43,8 @@ type Config[T any] struct {
 	// Backoff returns how long to wait after a number of consecutive failures.
 	Backoff func(failures int) time.Duration
 
-	// Cause returns the cause of the loss of a lease, by the problem of its renewal, which is nil
-	// for a lease that has ended.
+	// Cause returns the cause of a lost lease from the problem of its renewal, which is nil for an
+	// ended lease.
 	Cause func(problem error) error
 
 	// Lost is called with the holder of each lost lease, except for leases lost by TakeAll and Track,
@@ -55,10 +55,10 @@ type Config[T any] struct {
 // A Renewal is the server's answer for one lease.
 type Renewal struct {
 	Lasts   time.Duration // counted from the request
-	Problem error         // why it was not renewed; nil if it was
+	Problem error         // why the lease was not renewed; nil if it was
 }
 
-// renewBatch is the maximum number of leases that are renewed together.
+// renewBatch is the maximum number of leases to renew together.
 const renewBatch = 500
 
 // notify makes the keeper check for due leases.
@@ -69,9 +69,9 @@ func (k *Keeper[T]) notify() {
 	}
 }
 
-// Track begins to keep a lease. It returns the holder of an earlier lease with the same ID if that
-// was still tracked: it must have ended for the server to give another one. ok is false if the
-// keeper accepts no more leases.
+// Track begins to keep a lease. If an earlier lease with the same ID is still tracked, Track
+// returns its holder: the server would not grant a new lease before the end of the earlier one. ok
+// is false if the keeper accepts no more leases.
 func (k *Keeper[T]) Track(l *Lease[T]) (replaced T, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,8 +98,8 @@ func (k *Keeper[T]) drop(l *Lease[T], cause error) {
 	l.expiry.Stop()
 }
 
-// Take removes a lease whose holder is done, and reports whether it is still held. If so, the lease
-// counts as leaving until Left is called.
+// Take removes a lease when its holder is done, and reports whether the lease is still held. If so,
+// the lease counts as leaving until Left is called.
 func (k *Keeper[T]) Take(l *Lease[T]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +119,7 @@ func (k *Keeper[T]) Left(l *Lease[T]) {
 	delete(k.leaving, l)
 }
 
-// TakeAll removes all leases, which their holders lose, and accepts no more. They count as leaving.
+// TakeAll removes all leases as lost, and accepts no more. They count as leaving.
 func (k *Keeper[T]) TakeAll(cause error) []T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,8 +167,8 @@ func (k *Keeper[T]) Holds(id string) bool {
 	return k.leases[id] != nil
 }
 
-// Suspect renews a lease at once, because an event reports that it is lost. The event may be about
-// an earlier lease with the same ID, so the server must decide.
+// Suspect renews a lease at once, because an event reports its loss. The event may be about an
+// earlier lease with the same ID, so the server must decide.
 func (k *Keeper[T]) Suspect(id string, cause error) {
 	k.mu.Lock()
 	if l, ok := k.leases[id]; ok {
@@ -179,7 +179,7 @@ func (k *Keeper[T]) Suspect(id string, cause error) {
 	k.notify()
 }
 
-// SuspectAll renews all leases at once, to find out which are still held.
+// SuspectAll renews all leases at once, to learn which are still held.
 func (k *Keeper[T]) SuspectAll() {
 	k.mu.Lock()
 	for _, l := range k.leases {
@@ -217,8 +217,7 @@ func (k *Keeper[T]) Run(ctx context.Context) {
 	}
 }
 
-// dueLeases returns the leases that are due for renewal or will be soon, and the time until the
-// next one.
+// dueLeases returns the leases due for renewal now or soon, and the time until the next one.
 func (k *Keeper[T]) dueLeases() ([]*Lease[T], time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -278,7 +277,7 @@ func (k *Keeper[T]) renewEach(ctx context.Context, batch []*Lease[T]) (failed er
 	return failed
 }
 
-// renewed handles the server's answers to renewals that were requested at the time asked.
+// renewed handles the server's answers to renewals requested at the time asked.
 func (k *Keeper[T]) renewed(batch []*Lease[T], renewals []Renewal, asked time.Time) {
 	var lost []*Lease[T]
 	k.mu.Lock()
@@ -302,7 +301,7 @@ func (k *Keeper[T]) renewed(batch []*Lease[T], renewals []Renewal, asked time.Ti
 	}
 }
 
-// expire drops a lease that has ended because it could not be renewed.
+// expire drops a lease that has ended because renewal failed.
 func (k *Keeper[T]) expire(l *Lease[T]) {
 	k.mu.Lock()
 	expired := k.leases[l.ID] == l && !l.Ended.Load() && !time.Now().Before(l.Until)

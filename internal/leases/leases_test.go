@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The answer to a renewal and an event come by different connections. An event that overtakes the
+// The answer to a renewal and an event arrive on different connections. An event that overtakes the
 // answer is about a later loss.
 func TestSuspicionOutlivesAnEarlierRenewal(t *testing.T) {
 	errCanceled, errLost := errors.New("canceled"), errors.New("lost")

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// A Line is a line of calls that wait for items. Items go to the call that has waited longest. It
-// is safe for concurrent use.
+// A Line is a line of calls that wait for items. Items go to the call that has waited longest. A
+// Line is safe for concurrent use.
 type Line[T any] struct {
 	changed func()
 
 	mu    sync.Mutex
 	calls *list.List // of *Call[T], the oldest first
-	want  int        // the number of items that they want in all
-	lent  int        // the number of calls that have items and may still give them back
+	want  int        // the number of items wanted in all
+	lent  int        // the number of calls with items that may come back
 }
 
-// New returns a line. It calls changed when no call waits any more, and when none can give items
-// back any more. changed must not block, nor use the line.
+// New returns a line. It calls changed when no call waits any more, and when no more items can come
+// back. changed must not block or use the line.
 func New[T any](changed func()) *Line[T] {
 	return &Line[T]{changed: changed, calls: list.New()}
 }
@@ -31,7 +31,7 @@ type Call[T any] struct {
 	done chan struct{}
 
 	// Guarded by the mutex of the line.
-	place *list.Element // nil if the call was answered or withdrawn
+	place *list.Element // nil after an answer or a withdrawal
 	asked bool
 
 	// Set before done is closed.
@@ -42,11 +42,11 @@ type Call[T any] struct {
 // Done returns a channel that is closed when the call has been answered.
 func (c *Call[T]) Done() <-chan struct{} { return c.done }
 
-// Answer returns the items or the error of the call. Call it after Done.
+// Answer returns the items or the error of the call. It must be called after Done.
 func (c *Call[T]) Answer() ([]T, error) { return c.items, c.err }
 
-// Join adds a call that wants up to want items. With once, it does not wait for items that arrive
-// later.
+// Join adds a call that wants up to want items. With once, the call does not wait for items that
+// arrive later.
 func (l *Line[T]) Join(want int, once bool) *Call[T] {
 	call := &Call[T]{want: want, once: once, done: make(chan struct{})}
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *Line[T]) Join(want int, once bool) *Call[T] {
 	return call
 }
 
-// Withdraw removes a call, and reports whether it had no answer yet.
+// Withdraw removes a call, and reports whether the call was unanswered.
 func (l *Line[T]) Withdraw(call *Call[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,14 +76,14 @@ func (l *Line[T]) remove(call *Call[T]) {
 	}
 }
 
-// answer removes a call, and ends it. The mutex is held.
+// answer removes and ends a call. The mutex is held.
 func (l *Line[T]) answer(call *Call[T], items []T, err error) {
 	l.remove(call)
 	call.items, call.err = items, err
 	close(call.done)
 }
 
-// each calls do for each call, which do may remove. The mutex is held.
+// each calls do for each call; do may remove the call. The mutex is held.
 func (l *Line[T]) each(do func(*Call[T])) {
 	for e := l.calls.Front(); e != nil; {
 		call := e.Value.(*Call[T])
@@ -103,7 +103,7 @@ func (l *Line[T]) Fail(err error, onlyOnce bool) {
 	})
 }
 
-// Ask returns the number of items that the calls want. Calls with once have then asked.
+// Ask returns the number of items wanted by the calls. Calls with once have then asked.
 func (l *Line[T]) Ask() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +122,8 @@ func (l *Line[T]) NoMore() {
 	})
 }
 
-// Deliver gives items to the calls that have waited longest. It returns the items that no call
-// wants. Took must be called for each call that gets some.
+// Deliver gives items to the calls that have waited longest, and returns unwanted items. Took must
+// be called for each call with items.
 func (l *Line[T]) Deliver(items []T) (left []T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,14 +149,14 @@ func (l *Line[T]) Took(call *Call[T]) {
 	}
 }
 
-// Wanted returns the number of items that the calls want.
+// Wanted returns the number of items wanted by the calls.
 func (l *Line[T]) Wanted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.want
 }
 
-// IsNeeded reports whether there are calls, or some that may still give items back.
+// IsNeeded reports whether calls are waiting, or items may come back.
 func (l *Line[T]) IsNeeded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newLine returns a line of texts, and how often it has said that it changed.
+// newLine returns a line of texts, and its number of changes.
 func newLine() (*Line[string], *int) {
 	changes := new(int)
 	return New[string](func() { *changes++ }), changes

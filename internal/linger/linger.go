@@ -1,5 +1,5 @@
-// Package linger decides when a worker that gets jobs in quick succession waits a moment before it
-// calls the server again, so that a call covers several jobs.
+// Package linger decides when a worker with a quick succession of jobs waits a moment before
+// calling the server again, so that a call covers several jobs.
 package linger
 
 import (
@@ -8,31 +8,31 @@ import (
 )
 
 // Usual is the default pause before an exchange that asks for jobs. Outcomes alone wait patience
-// times as long, because no job waits for them: at best, the next request takes them along.
+// times as long, because no job waits for them: ideally, the next request takes them along.
 const (
 	Usual    = 500 * time.Microsecond
 	patience = 6
 )
 
-// closely is the number of exchanges that must follow each other, each within the patience after
-// the one before, before there is a pause.
+// closely is the number of exchanges, each within the patience after the previous one, before a
+// pause.
 const closely = 8
 
-// worthwhile is the number of jobs that must arrive during a pause, on average: with fewer, it
+// worthwhile is the average number of jobs that must arrive during a pause: with fewer, a pause
 // saves less than it delays.
 const worthwhile = 2
 
 // smoothing is the number of exchanges whose averages count.
 const smoothing = 16
 
-// A Rule is the state of the exchanges of one worker. Its zero value never pauses.
+// A Rule is the state of the exchanges of one worker. The zero value never pauses.
 type Rule struct {
 	pause  time.Duration
 	timer  *time.Timer // of the pauses
 	ended  time.Time   // the last exchange
-	streak int         // exchanges that have followed each other closely
+	streak int         // exchanges in close succession
 	gap    float64     // the average time between their ends
-	jobs   float64     // the average number of jobs that each has brought
+	jobs   float64     // the average number of jobs in each
 }
 
 // New returns a rule with a pause. A pause of 0 or less means none.
@@ -47,8 +47,8 @@ func (r *Rule) Began(now time.Time) {
 	}
 }
 
-// Ended records the end of an exchange that has brought some jobs. If it left a backlog, there is
-// no reason to wait.
+// Ended records the end of an exchange with a number of jobs. After a backlog, there is no reason
+// to wait.
 func (r *Rule) Ended(now time.Time, jobs int, backlog bool) {
 	if r.streak > 0 {
 		r.gap += (float64(now.Sub(r.ended)) - r.gap) / smoothing
@@ -60,8 +60,7 @@ func (r *Rule) Ended(now time.Time, jobs int, backlog bool) {
 	}
 }
 
-// Wait returns how long to wait with the next exchange, which asks for jobs or only reports
-// outcomes.
+// Wait returns how long to delay the next exchange, which asks for jobs or only reports outcomes.
 func (r *Rule) Wait(now time.Time, asks bool) time.Duration {
 	pause := r.pause
 	switch {
@@ -75,9 +74,9 @@ func (r *Rule) Wait(now time.Time, asks bool) time.Duration {
 	return max(0, pause-now.Sub(r.ended))
 }
 
-// Pause waits as long as Wait returns, or until the context ends or the worker is stopped. Whenever
-// due receives, there may be a reason for a shorter wait: next reports whether the worker asks for
-// jobs, and whether it runs.
+// Pause waits as long as Wait returns, or until the context ends or the worker stops. Whenever due
+// receives, a shorter wait may be enough: next reports whether the worker asks for jobs, and
+// whether it runs.
 func (r *Rule) Pause(ctx context.Context, due <-chan struct{}, next func() (asks, runs bool)) {
 	for {
 		asks, runs := next()

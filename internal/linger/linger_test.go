@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A course is exchanges that take 200 microseconds each, by a clock of its own.
+// A course is a series of exchanges of 200 microseconds each, by its own clock.
 type course struct {
 	rule Rule
 	now  time.Time
@@ -17,13 +17,13 @@ func newCourse(pause time.Duration) *course {
 	return &course{rule: New(pause), now: time.Unix(1_700_000_000, 0)}
 }
 
-// exchange makes an exchange some time after the one before. It brings some jobs, or only reports
-// outcomes if there are none. exchange returns how long it waited.
+// exchange makes an exchange some time after the previous one. It brings some jobs or, with none,
+// only reports outcomes. exchange returns how long it waited.
 func (c *course) exchange(after time.Duration, jobs int) time.Duration {
 	return c.exchanges(1, after, jobs, false)
 }
 
-// exchanges makes several, and returns how long the last one waited.
+// exchanges makes several exchanges, and returns how long the last one waited.
 func (c *course) exchanges(
 	times int, after time.Duration, jobs int, backlog bool,
 ) (waited time.Duration) {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A limitedListener accepts a connection only when there is room for it. Further connections wait
-// in the backlog.
+// A limitedListener accepts a connection only when there is room. Further connections wait in the
+// backlog.
 type limitedListener struct {
 	net.Listener
 	places chan struct{}
@@ -45,7 +45,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // Close closes the listener.
 func (l *limitedListener) Close() error { return l.close() }
 
-// A placedConn makes room for another when it is closed.
+// A placedConn makes room for another connection when closed.
 type placedConn struct {
 	net.Conn
 	leave func()

@@ -1,5 +1,5 @@
-// Package listeners has what servers share: listeners that limit the number of connections, and the
-// time for which the other side may be silent; and how a server stops.
+// Package listeners has parts shared by servers: listeners that limit the number of connections and
+// the silence of the other side, and the stop of a server.
 package listeners
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// KeepAlive returns a listener whose TCP connections fail once the other host has been silent for
-// that long, like one that has lost its power or its network. The first probe is sent after half
-// that time. Written data may stay unacknowledged for the longer of silence and writing, or as long
-// as the system likes if writing is 0. Only Linux has such a limit.
+// KeepAlive returns a listener with TCP connections that fail once the other host has been silent
+// for that long, as after a loss of power or network. The first probe is sent after half that time.
+// Written data may stay unacknowledged for the longer of silence and writing, or as long as the
+// system likes if writing is 0. Only Linux has such a limit.
 //
 // If silence is 0 or less, or a connection is not TCP, connections are returned unchanged.
 func KeepAlive(l net.Listener, silence, writing time.Duration) net.Listener {

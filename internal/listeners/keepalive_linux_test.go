@@ -47,7 +47,7 @@ func TestWithoutATimeAConnectionIsAsItWas(t *testing.T) {
 	require.Zero(t, keepalivetest.Read(t, server).UserTimeout)
 }
 
-// To the system, a client that stops reading looks like a host that does not answer: data stays
+// To the system, a client that stops reading looks like an unresponsive host: data stays
 // unacknowledged.
 func TestAnUnacknowledgedWriteEnds(t *testing.T) {
 	_, server := accepted(t, time.Second, time.Second)

@@ -11,7 +11,7 @@ type Stop struct {
 	after   func(f func()) (undo func() bool)
 }
 
-// NewStop returns the stop of a server that runs.
+// NewStop returns the stop of a running server.
 func NewStop() *Stop {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Stop{Now: cancel, stopped: ctx.Done(), after: func(f func()) func() bool {
@@ -29,7 +29,7 @@ func (s *Stop) Stopped() bool {
 	}
 }
 
-// Context returns a context that also ends when the server is stopped.
+// Context returns a context that also ends when the server stops.
 func (s *Stop) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	if s.Stopped() {

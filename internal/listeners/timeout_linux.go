@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tcpUserTimeout is the option of Linux that limits how long written data may stay unacknowledged.
+// tcpUserTimeout is the Linux option that limits how long written data may stay unacknowledged.
 const tcpUserTimeout = 18
 
 func setUserTimeout(tcp *net.TCPConn, d time.Duration) error {

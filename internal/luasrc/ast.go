@@ -7,13 +7,13 @@ type symbol struct {
 	line     int
 	kind     symbolKind
 	used     bool      // mentioned after its declaration
-	isParam  bool      // of a function
-	assigned bool      // given another value after its declaration
-	fn       *function // if it was declared as a function
+	isParam  bool      // a parameter of a function
+	assigned bool      // another value is assigned later
+	fn       *function // if declared as a function
 	value    expr      // the initial value of a variable; nil for nil
 }
 
-// symbolKind is the place where a symbol is declared.
+// symbolKind is the place of a symbol's declaration.
 type symbolKind int
 
 const (
@@ -29,12 +29,12 @@ type expr interface{}
 type stat interface{}
 
 type (
-	// A name is a use of a symbol, or of a global variable, which has none.
+	// A name is a use of a symbol, or of a global variable, which has no symbol.
 	name struct {
 		text string
 		sym  *symbol
 		line int
-		set  bool // it is assigned to here
+		set  bool // an assignment
 	}
 
 	// A literal is nil, true, false, a number or ....
@@ -48,7 +48,7 @@ type (
 		params   []*symbol
 		variadic bool
 		body     []stat
-		cold     bool // it seldom runs
+		cold     bool // seldom runs
 	}
 
 	binary struct {
@@ -71,11 +71,11 @@ type (
 		line int
 	}
 
-	// A table is a constructor. Items without a key are those of its list.
+	// A table is a constructor. Items without a key form the list.
 	table struct{ items []item }
 	item  struct{ key, value expr }
 
-	// A paren is an expression in brackets, which has one value.
+	// A paren is an expression in brackets, with one value.
 	paren struct{ x expr }
 )
 

@@ -9,27 +9,26 @@ import (
 	"strings"
 )
 
-// The script has the functions of the library, and its variables, in tables of these names.
+// The script has the library's functions and variables in tables with these names.
 const (
 	libName   = "lib"
 	stateName = "var"
 )
 
-// handed are the values passed to the library by the branch that first needs it. The library looks
-// up the others again: a function that uses many outside variables is expensive to make, and most
-// calls need none of the library.
+// handed are the values passed to the library by the first branch that needs it. The library looks
+// up other values again: a function with many outside variables is expensive to make, and most
+// calls do not need the library.
 var handed = []string{"stamp", "now"}
 
-// makerCall makes the library, unless it is there: what the calls of cold functions go through.
+// makerCall makes the library unless it exists. Calls of cold functions go through makerCall.
 var makerCall = "cold(" + strings.Join(handed, ", ") + ")"
 
 // Build returns the script: the prologue of every call, the hot commands, each with all of its code
-// in its branch, the library, which makes a function when it is first called, and the other
-// commands.
+// in its branch, the library, which makes each function at its first call, and the other commands.
 func Build(sources fs.FS) (string, error) { return build(sources, nil, scriptHeader) }
 
-// BuildClassic returns the script with only the commands that clients in other languages send, and
-// the parts of the library that these need.
+// BuildClassic returns the script with only the commands sent by classic clients, and the parts of
+// the library that these need.
 func BuildClassic(sources fs.FS) (string, error) {
 	t, err := read(sources, nil)
 	if err != nil {
@@ -41,9 +40,9 @@ func BuildClassic(sources fs.FS) (string, error) {
 	return t.script(classicHeader), nil
 }
 
-// BuildDoctor returns the script of the doctor, whose commands and library are in own. They use the
-// prologue and the library of sources, of which the script has only the parts that they need. Only
-// the doctor calls them, so their headers have no facts.
+// BuildDoctor returns the script of the doctor, with the commands and the library in own. They use
+// the prologue and the library of sources; the script has only the parts that they need. Only the
+// doctor calls these commands, so their headers have no facts.
 func BuildDoctor(sources, own fs.FS) (string, error) { return build(sources, own, doctorHeader) }
 
 func build(sources, own fs.FS, header string) (string, error) {
@@ -54,8 +53,8 @@ func build(sources, own fs.FS, header string) (string, error) {
 	return t.script(header), nil
 }
 
-// script returns the script, which begins with a header. Its first two levels have no indentation:
-// that would be a twentieth of the text.
+// script returns the script, beginning with a header. Its first two levels have no indentation,
+// which would be a twentieth of the text.
 func (t *tree) script(header string) string {
 	return strings.NewReplacer("\n\t\t", "\n", "\n\t", "\n").Replace(t.printed(header))
 }
@@ -123,12 +122,12 @@ const (
 		calledHeader
 )
 
-// equal returns the condition that a variable has a text.
+// equal returns the condition that a variable equals a text.
 func equal(variable, value string) expr {
 	return &binary{"==", &name{text: variable}, &text{value}}
 }
 
-// switched returns code that runs the statements of a variable's text, found by its length first.
+// switched returns code that runs the statements for a variable's text. It checks the length first.
 func switched(variable string, cases map[string][]stat) []stat {
 	if len(cases) == 0 {
 		return nil
@@ -164,7 +163,7 @@ func isConstant(sym *symbol) bool {
 	return !sym.assigned && sym.name == strings.ToUpper(sym.name) && (isLiteral || isText(value))
 }
 
-// inlineConstants puts the values of constants in place of their names.
+// inlineConstants replaces names of constants with their values.
 func (t *tree) inlineConstants() {
 	sources := t.all()
 	for _, src := range sources {
@@ -188,8 +187,8 @@ func (t *tree) inlineConstants() {
 
 func isVariable(sym *symbol) bool { return !isConstant(sym) }
 
-// tidied returns statements without the remains of inlining: blocks that declare nothing, or after
-// which nothing follows.
+// tidied returns statements without the remains of inlining: blocks that declare nothing, or end
+// the body.
 func tidied(body []stat) []stat {
 	body = replace(body, func(s stat) []stat {
 		switch s := s.(type) {
@@ -209,7 +208,7 @@ func tidied(body []stat) []stat {
 	return body
 }
 
-// withoutLastBlock replaces the block at the end of a body by its statements.
+// withoutLastBlock replaces the block at the end of a body with its statements.
 func withoutLastBlock(body []stat) []stat {
 	if n := len(body) - 1; n >= 0 {
 		if last, ok := body[n].(*block); ok {
@@ -219,7 +218,7 @@ func withoutLastBlock(body []stat) []stat {
 	return body
 }
 
-// needsBlock reports whether a statement declares something, or has to be the last one of a block.
+// needsBlock reports whether a statement declares something, or must be the last one of a block.
 func needsBlock(s stat) bool {
 	switch s.(type) {
 	case *local, *localFunction, *ret, *leave:
@@ -253,7 +252,7 @@ func folded(x expr) expr {
 	return x
 }
 
-// joined returns the concatenation of operands, and makes one text of those beside each other.
+// joined returns the concatenation of operands, joining adjacent texts.
 func joined(parts []expr) expr {
 	if len(parts) == 1 {
 		return parts[0]
@@ -278,13 +277,13 @@ func operands(x expr) []expr {
 	return []expr{x}
 }
 
-// A hotPart is the part of the library that a hot command needs.
+// A hotPart is the part of the library needed by a hot command.
 type hotPart struct {
-	called string // names of functions that it calls in the library, as if they were cold
+	called string // names of library functions to call as if they were cold
 
-	own   []*symbol        // the symbols in its branch, each after the ones that it needs
-	seen  map[*symbol]bool // these
-	there map[*symbol]bool // the functions that it calls in the library, and all that they need
+	own   []*symbol        // the symbols in the branch, each after the symbols it needs
+	seen  map[*symbol]bool // the same symbols
+	there map[*symbol]bool // the library functions to call, and everything they need
 }
 
 func (h *hotPart) add(code any) {
@@ -303,8 +302,8 @@ func (h *hotPart) add(code any) {
 	})
 }
 
-// declared returns declarations of the part's symbols in the branch, as symbols of its own.
-// Variables that the library uses, too, stay in its table.
+// declared returns declarations of the part's symbols in the branch, as new symbols. Variables also
+// used by the library stay in its table.
 func (h *hotPart) declared(c *copier) []stat {
 	var all []stat
 	for _, sym := range h.own {
@@ -350,8 +349,8 @@ func (b *builder) hotBranch(src *source) []stat {
 	return withState(finished(body), first, own)
 }
 
-// sink moves the declaration of a symbol to right before the first statement that needs it. A
-// command that has returned by then makes no function in vain.
+// sink moves the declaration of a symbol to just before the first statement that needs it. A
+// command that returns earlier then makes no function in vain.
 func sink(body []stat, sym *symbol) {
 	at := slices.IndexFunc(body, func(s stat) bool { return slices.Contains(declares(s), sym) })
 	if at < 0 {
@@ -369,8 +368,8 @@ func firstUse(body []stat, sym *symbol) int {
 	return slices.IndexFunc(body, func(s stat) bool { return uses(s, sym) > 0 })
 }
 
-// coldBranch returns the branch of a command that seldom runs. It makes the variables that it
-// needs, and the library if it needs that.
+// coldBranch returns the branch of a command that seldom runs. It makes the variables that it needs
+// and, if needed, the library.
 func (b *builder) coldBranch(src *source) []stat {
 	variables, functions := b.needed(src.body)
 	body := finished(src.body)
@@ -380,8 +379,8 @@ func (b *builder) coldBranch(src *source) []stat {
 	return withState(body, 0, variables)
 }
 
-// needed adds the symbols of the library that code needs to the library. It returns the
-// variables among them, by name, and whether there are functions.
+// needed adds the symbols that code needs to the library. It returns the variables among them, by
+// name, and whether there are functions.
 func (b *builder) needed(body []stat) (variables []*symbol, functions bool) {
 	found := map[*symbol]bool{}
 	collect(body, found)
@@ -390,7 +389,7 @@ func (b *builder) needed(body []stat) (variables []*symbol, functions bool) {
 	return variables, len(variables) < len(found)
 }
 
-// variablesOf returns the symbols that are variables, by name.
+// variablesOf returns the variables among symbols, by name.
 func variablesOf(syms map[*symbol]bool) []*symbol {
 	all := slices.SortedFunc(maps.Keys(syms), func(x, y *symbol) int {
 		return strings.Compare(x.name, y.name)
@@ -398,7 +397,7 @@ func variablesOf(syms map[*symbol]bool) []*symbol {
 	return slices.DeleteFunc(all, func(sym *symbol) bool { return sym.fn != nil })
 }
 
-// finished returns the body of a branch, which ends with a return.
+// finished returns the body of a branch, ending with a return.
 func finished(body []stat) []stat {
 	if endsAlways(body) {
 		return body
@@ -423,7 +422,7 @@ func withState(body []stat, at int, variables []*symbol) []stat {
 	return slices.Insert(slices.Clone(body), at, made)
 }
 
-// printLibrary writes the table of functions, each of which is made when it is first called.
+// printLibrary writes the table of functions. Each function is made at its first call.
 func (b *builder) printLibrary(p *printer) {
 	makers := map[string][]stat{}
 	used := map[*symbol]bool{}
@@ -456,7 +455,7 @@ func (b *builder) printLibrary(p *printer) {
 		}
 	}
 	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
-	p.indent = 0 // their indentation would be a tenth of the script
+	p.indent = 0 // indentation would be a tenth of the script
 	p.stats(switched("name", makers))
 	p.line("\treturn " + libName + "[name]")
 	p.indent = 1

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Facts are what a command tells: these lines of its header, and what it calls.
+// Facts are a command's facts: these lines of its header, and the Redis commands it calls.
 //
 //	-- For      classic, PHP or Go
 //	-- Repeat   safe, or once, or once, unless new
@@ -19,12 +19,12 @@ import (
 //
 // For names the callers: all clients (classic), those of qless-php, or those of this module.
 type Facts struct {
-	Repeatable    bool // it may be sent again if the connection breaks before its reply
-	RepeatableNew bool // the same for calls that are marked to put only new jobs
-	Replicated    bool // clients that wait for replicas wait for them after it
+	Repeatable    bool // may be sent again if the connection breaks before the reply
+	RepeatableNew bool // the same for calls marked to put only new jobs
+	Replicated    bool // clients that wait for replicas do so after the command
 
-	// Needs lists the Redis commands that the command may call for Go, sorted, as ACL rules name
-	// them. A user that needs publish also needs the channels of the namespace.
+	// Needs lists the Redis commands that the command may call for Go, sorted, by their names in ACL
+	// rules. A user that needs publish also needs the channels of the namespace.
 	Needs []string
 }
 
@@ -43,14 +43,14 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 	return all, nil
 }
 
-// required are patterns of lines in each header, and the problems of one that lacks them.
+// required are patterns of lines required in each header, and the problems of missing lines.
 var required = []struct{ pattern, problem string }{
 	{`\n-- Repeat   (safe|once|once, unless new)\n`, `the header lacks "Repeat safe" or "once"`},
 	{`\n-- For      (classic|PHP|Go)\n`, `the header lacks "For classic", "For PHP" or "For Go"`},
 	{`\n-- Args     `, `the header does not say what the arguments are`},
 }
 
-// wordy matches a header that says more about the Cost than fits on a line.
+// wordy matches a header with a Cost longer than a line.
 var wordy = regexp.MustCompile(`\n-- Cost (.{95}|.*\n--  )`)
 
 // readFacts reads the facts in the header of a command.
@@ -77,7 +77,7 @@ func (s *source) says(field, value string) bool {
 	return strings.Contains(s.header+"\n", fmt.Sprintf("\n-- %-8s %s\n", field, value))
 }
 
-// calls returns the Redis commands that a command may call for Go, sorted, as ACL rules name them.
+// calls returns the Redis commands that a command may call for Go, sorted, as named in ACL rules.
 func (t *tree) calls(src *source) []string {
 	found, seen := map[string]bool{}, map[*symbol]bool{}
 	var visit func(any) bool
@@ -107,8 +107,8 @@ func (t *tree) calls(src *source) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// callers are the functions that are passed the name of a Redis command, either first or after
-// another of them.
+// callers are the functions that take the name of a Redis command, either first or after another
+// caller.
 var callers = map[string]bool{
 	"call": true, "try": true, "run": true, "each_slice": true, "scanned": true,
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// unproven returns the commands that can return a success although each of their writes was only
-// tried, so that a server that refuses writes has done nothing. It maps them to the tried writes
-// that can be their first. writes reports whether a Redis command writes.
+// unproven returns the commands that can return success after writes that were only tried, and that
+// a server refusing writes has not done. It maps these commands to the tried writes that can come
+// first. writes reports whether a Redis command writes.
 //
-// It follows each way through a command, also if its conditions rule it out, and takes loops to run
-// at least once. A write counts as done after a check of its reply that fails for an error.
+// It follows each path through a command, even if conditions rule it out, and takes loops to run at
+// least once. A write counts as done after a check of its reply that fails on an error.
 func unproven(sources fs.FS, writes func(string) bool) (map[string][]string, error) {
 	t, err := read(sources, nil)
 	if err != nil {
@@ -39,31 +39,31 @@ type effects uint8
 
 const (
 	untouched effects = 1 << iota
-	tried             // all of its writes were tried, and may have failed
+	tried             // all writes were tried, and may have failed
 	written
 )
 
 // A visit is a call of a function, with one of the effects before it. run is the symbol "call" or
-// "try" that it is passed, if any.
+// "try" passed to the function, if any.
 type visit struct {
 	fn     *function
 	before effects
 	run    string
 }
 
-// A flow follows the ways through a command.
+// A flow follows the paths through a command.
 type flow struct {
 	writes  func(string) bool
-	known   map[visit]effects // after the visits so far; they grow until they are settled
+	known   map[visit]effects // after the visits so far; they grow until settled
 	seen    map[visit]bool    // in this round
 	settled bool
 	firsts  map[string]bool // the places of tried writes before any other
 
 	file     string
-	run      string           // what the present function is passed
+	run      string           // passed to the present function
 	returned effects          // by the present function
 	left     effects          // by the present loop
-	replies  map[*symbol]bool // the variables that hold a reply of a tried write
+	replies  map[*symbol]bool // the variables with a reply of a tried write
 }
 
 // through returns the effects after a visit.
@@ -185,7 +185,7 @@ func (f *flow) expr(x expr, e effects) effects {
 	return e
 }
 
-// called returns the effects after a call, whose arguments have been evaluated.
+// called returns the effects after a call with evaluated arguments.
 func (f *flow) called(c *call, e effects) effects {
 	n, ok := c.fn.(*name)
 	if !ok || e == 0 {
@@ -235,7 +235,7 @@ func (f *flow) each(fn *function, e effects, run, file string) effects {
 	return after
 }
 
-// bound returns the name of what a name stands for: "call" or "try".
+// bound returns the meaning of a name: "call" or "try".
 func (f *flow) bound(name string) string {
 	if name == "run" {
 		return f.run
@@ -266,7 +266,7 @@ func (f *flow) isReply(x expr) bool {
 	return f.isTried(x) || ok && n.sym != nil && f.replies[n.sym]
 }
 
-// cond returns the effects after a condition that is true, and after one that is false.
+// cond returns the effects after a true condition, and after a false one.
 func (f *flow) cond(x expr, e effects) (yes, no effects) {
 	switch x := x.(type) {
 	case *paren:
@@ -315,8 +315,8 @@ func (f *flow) cond(x expr, e effects) (yes, no effects) {
 	return e, e
 }
 
-// proof reports whether a comparison with a constant tells that a write was done, and whether it
-// was if the two are equal.
+// proof reports whether a comparison with a constant proves that a write was done, and whether
+// equality does so.
 func (f *flow) proof(x *binary) (proves, equal bool) {
 	if _, ok := x.b.(*literal); ok {
 		return f.isReply(x.a), true

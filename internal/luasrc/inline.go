@@ -11,11 +11,11 @@ import (
 // bodies of functions replace their calls:
 //
 //   - the body of a function that only returns an expression, wherever arguments can be put in it;
-//   - the body of one that is called once, or is small, if its calls are whole statements. A return
-//     before its end becomes a break from a loop around it, which runs once.
+//   - the body of a function that is called once, or is small, if its calls are whole statements. A
+//     return before its end becomes a break from an enclosing loop that runs once.
 //
-// Every name stands for a symbol, so nothing is captured: a copied body has symbols of its own, and
-// the ones with the name of an argument get another one.
+// Every name stands for a symbol, so nothing is captured: a copied body has new symbols, which are
+// renamed if an argument has the same name.
 
 // inlinable reports whether copies of a function may replace its calls.
 func inlinable(sym *symbol) bool {
@@ -31,7 +31,7 @@ func isFunction(x any) bool {
 	return false
 }
 
-// onlyReturns returns the expression that is all a function returns, or nil.
+// onlyReturns returns the expression that a function returns, if it does nothing else, or nil.
 func onlyReturns(f *function) expr {
 	if len(f.body) != 1 {
 		return nil
@@ -55,8 +55,8 @@ func isSimple(x expr) bool {
 	return false
 }
 
-// substituted returns the value of a function for some arguments, if each may be evaluated there:
-// it is simple, or the only one that is not, and used once.
+// substituted returns the value of a function for some arguments, if each may be evaluated in
+// place: it is simple, or the only complex argument, and used once.
 func substituted(f *function, args []expr) (expr, bool) {
 	value := onlyReturns(f)
 	if len(args) != len(f.params) {
@@ -77,7 +77,7 @@ func substituted(f *function, args []expr) (expr, bool) {
 	return operand(value), true
 }
 
-// operand returns an expression of one value that any operator may stand beside.
+// operand returns an expression of one value, ready to stand beside any operator.
 func operand(x expr) expr {
 	if isSimple(x) {
 		return x
@@ -93,8 +93,8 @@ func isMany(x expr) bool {
 	return isCall(x) || ok && l.text == "..."
 }
 
-// inlineAll puts functions in the place of their calls in the statements of a block, of which they
-// are the first, as often as there is something to do, and leaves out functions without calls.
+// inlineAll replaces calls with the functions at the beginning of a block, in the block's
+// statements, until nothing is left to do. It removes functions without calls.
 func inlineAll(body []stat) []stat {
 	for i := 0; i < len(body); i++ {
 		f, ok := body[i].(*localFunction)
@@ -129,7 +129,7 @@ func substitute(body []stat, sym *symbol) {
 	})
 }
 
-// callOf returns an expression if it is a call of a function by its name, or nil.
+// callOf returns an expression if it calls a function by name, or nil.
 func callOf(x expr, sym *symbol) *call {
 	if called, ok := x.(*call); ok {
 		if n, ok := called.fn.(*name); ok && n.sym == sym {
@@ -143,8 +143,8 @@ func callOf(x expr, sym *symbol) *call {
 // several calls.
 const growth = 400
 
-// canMove reports whether the body of a function can replace all of its calls, and the script does
-// not grow much.
+// canMove reports whether the body of a function can replace all calls without much growth of the
+// script.
 func canMove(body []stat, sym *symbol, calls int) bool {
 	if calls > 1 && calls*count(sym.fn, func(any) bool { return true }) > growth {
 		return false
@@ -152,7 +152,7 @@ func canMove(body []stat, sym *symbol, calls int) bool {
 	return calls == count(body, func(x any) bool { return newMove(x, sym) != nil })
 }
 
-// moved puts the body of a function in the place of its calls.
+// moved replaces the calls of a function with its body.
 func moved(body []stat, sym *symbol) []stat {
 	return replace(body, func(s stat) []stat {
 		if m := newMove(s, sym); m != nil {
@@ -162,20 +162,20 @@ func moved(body []stat, sym *symbol) []stat {
 	})
 }
 
-// A move puts the body of a function in the place of a statement that calls it.
+// A move replaces a statement that calls a function with the function's body.
 type move struct {
 	fn      *function
 	args    []expr
-	targets []expr    // the targets that the results are assigned to
-	syms    []*symbol // the variables that are declared for them
+	targets []expr    // the targets of the results
+	syms    []*symbol // the variables declared for the results
 	isTail  bool      // the results are returned
 	leaves  bool      // a return before the end of the body became a break
 }
 
-// newMove returns the move of a function's body in place of a statement, or nil if that is no call
-// of the function, or can't be replaced.
+// newMove returns the move of a function's body in place of a statement, or nil if the statement is
+// no call of the function, or can't be replaced.
 func newMove(s any, sym *symbol) *move {
-	m := move{fn: sym.fn} // most are nothing, and not worth an allocation
+	m := move{fn: sym.fn} // most moves are nil, and not worth an allocation
 	var values []expr
 	switch s := s.(type) {
 	case *run:
@@ -202,8 +202,8 @@ func newMove(s any, sym *symbol) *move {
 	return &made
 }
 
-// canAssign reports whether assignments can take the place of the return statements: none is in a
-// loop, and the values can be assigned, or left out if they are unused.
+// canAssign reports whether assignments can replace the return statements: none is in a loop, and
+// the values can be assigned, or left out if unused.
 func (m *move) canAssign() bool {
 	ok := true
 	for _, target := range m.targets {
@@ -260,7 +260,7 @@ func (m *move) made() []stat {
 	return m.framed(body)
 }
 
-// isSingle reports whether arguments have no more values than there are expressions.
+// isSingle reports whether arguments have no more values than expressions.
 func isSingle(args []expr) bool {
 	if len(args) == 0 || !isMany(args[len(args)-1]) {
 		return true
@@ -283,7 +283,7 @@ func addNames(found map[string]bool, code any) {
 	})
 }
 
-// rename gives the symbols of a copied body other names if theirs are taken.
+// rename renames the symbols of a copied body if their names are taken.
 func rename(body []stat, own []*symbol, taken map[string]bool) {
 	used := maps.Clone(taken)
 	addNames(used, body)
@@ -301,7 +301,7 @@ func rename(body []stat, own []*symbol, taken map[string]bool) {
 	}
 }
 
-// isFixed reports whether an expression has the same value as long as its names are seen.
+// isFixed reports whether an expression has the same value as long as its names are visible.
 func isFixed(x expr) bool {
 	switch x := x.(type) {
 	case *name:
@@ -313,7 +313,7 @@ func isFixed(x expr) bool {
 }
 
 // framed returns the statements with the declaration and assignment of the results: in a block, or
-// in a loop that a return before the end leaves.
+// in a loop left by an early return.
 func (m *move) framed(body []stat) []stat {
 	ends := endsAlways(body)
 	if m.isTail {
@@ -337,7 +337,7 @@ func (m *move) framed(body []stat) []stat {
 	return append(framed, &block{body})
 }
 
-// assigned returns a body with assignments in the place of its return statements. isLast means that
+// assigned returns a body with assignments in place of its return statements. isLast means that
 // nothing follows.
 func (m *move) assigned(body []stat, isLast bool) []stat {
 	var own []stat

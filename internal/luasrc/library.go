@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// DropInName is the file of the script.
+// DropInName is the file name of the script.
 const DropInName = "qless.lua"
 
 // A tree holds all sources: the prologue of every call, the library, and the commands.
 type tree struct {
 	prologue *source
 	library  []*source
-	lent     int // the number of first files of the library that need not be used
+	lent     int // the number of first library files that may be unused
 	commands map[string]*source
 	names    []string           // of the commands, in order
-	shared   map[string]*symbol // the symbols that the prologue and the library declare
+	shared   map[string]*symbol // the symbols declared by the prologue and the library
 }
 
-// globals are the names that every script has.
+// globals are the names available in every script.
 var globals = map[string]bool{
 	"ARGV": true, "KEYS": true, "cjson": true, "error": true, "ipairs": true, "math": true,
 	"pairs": true, "pcall": true, "redis": true, "setmetatable": true, "string": true, "table": true,
 	"tonumber": true, "tostring": true, "type": true, "unpack": true,
 }
 
-// read reads all sources, and finds the meaning of each name in them. The commands are in own, with
-// a library of their own, unless own is nil.
+// read reads all sources, and resolves each name. The commands are in own, with their own library,
+// unless own is nil.
 func read(sources, own fs.FS) (*tree, error) {
 	t := &tree{commands: map[string]*source{}, shared: map[string]*symbol{}}
 	var err error
@@ -110,8 +110,8 @@ func (t *tree) all() []*source {
 	return all
 }
 
-// resolve finds the symbols of names that a file does not declare, and refuses names that hide
-// others, or stand for nothing.
+// resolve finds the symbols of names not declared in a file, and refuses names that hide others, or
+// stand for nothing.
 func (t *tree) resolve() error {
 	for _, src := range append([]*source{t.prologue}, t.library...) {
 		for _, sym := range src.syms {
@@ -170,8 +170,8 @@ func (t *tree) resolveIn(src *source) error {
 	return problem
 }
 
-// refused returns the problem of a symbol that hides another one, is cold although it is in no
-// library, or that nothing uses.
+// refused returns the problem of a symbol that hides another one, is cold outside the library, or
+// is unused.
 func (t *tree) refused(sym *symbol) error {
 	switch other := t.shared[sym.name]; {
 	case other != nil && other != sym:
@@ -220,7 +220,7 @@ func collect(code any, found map[*symbol]bool) {
 	})
 }
 
-// libraryName returns the symbol of the library that an expression names, or nil.
+// libraryName returns the library symbol named by an expression, or nil.
 func libraryName(x any) *symbol {
 	if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inLibrary {
 		return n.sym
@@ -244,7 +244,7 @@ func uses(code any, sym *symbol) int {
 	})
 }
 
-// declares returns the symbols that an expression or a statement declares.
+// declares returns the symbols declared by an expression or a statement.
 func declares(x any) []*symbol {
 	switch x := x.(type) {
 	case *function:

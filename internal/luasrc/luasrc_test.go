@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sources are those of this project.
+// sources are the sources of this project.
 var sources = os.DirFS("../../lua")
 
 // header returns the header of a command, with more lines.
@@ -63,7 +63,7 @@ func built(t *testing.T, library, command string) string {
 	return strings.Join(lines, "\n")
 }
 
-// compiles checks that Lua can read a script, if there is one.
+// compiles checks that Lua, if installed, can read a script.
 func compiles(t *testing.T, script string) {
 	t.Helper()
 	luac, err := exec.LookPath("luac5.1")
@@ -250,13 +250,13 @@ func TestBuildDoctor(t *testing.T) {
 	}
 }
 
-// The script begins with its description, its version, and its commands.
 // own and ownClassic are the scripts of this project, which take seconds to build.
 var (
 	own        = sync.OnceValues(func() (string, error) { return Build(sources) })
 	ownClassic = sync.OnceValues(func() (string, error) { return BuildClassic(sources) })
 )
 
+// The script begins with its description, its version, and its commands.
 func TestTheScriptSaysWhatItIs(t *testing.T) {
 	script, err := own()
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestTheScriptSaysWhatItIs(t *testing.T) {
 	require.Contains(t, header, "version "+version+":")
 }
 
-// The script for clients in other languages has only the commands that they send, and is smaller.
+// The script for classic clients has only the commands that they send, and is smaller.
 func TestBuildClassic(t *testing.T) {
 	script, err := ownClassic()
 	require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestBuildClassic(t *testing.T) {
 	}
 }
 
-// The size that docs/sharing.md and the drop-in give; each function is there once, and used.
+// The size given in docs/sharing.md and the drop-in; each function occurs once, and is used.
 func TestTheScriptIsSmall(t *testing.T) {
 	script, err := own()
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestTheScriptIsSmall(t *testing.T) {
 	}
 }
 
-// Clients of other languages read the script as text in UTF-8.
+// Classic clients read the script as UTF-8 text.
 func TestScriptsAreASCII(t *testing.T) {
 	var all strings.Builder
 	for c := range 256 {
@@ -347,7 +347,7 @@ func TestSourcesAreASCII(t *testing.T) {
 	}
 }
 
-// A file of the sources can be read at once.
+// A source file can be read in one go.
 func TestSourcesAreShort(t *testing.T) {
 	for _, pattern := range []string{"*/*.lua", "prologue.lua"} {
 		files, err := fs.Glob(sources, pattern)
@@ -364,8 +364,7 @@ func TestSourcesAreShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(string(reserve), "\n"), 200)
 }
 
-// The fields in a reply of HMGET have names, never numbers, unless they are read by an index that
-// varies.
+// The fields in a reply of HMGET have names, never numbers, unless read by a varying index.
 func TestFieldsHaveNames(t *testing.T) {
 	read := regexp.MustCompile(`(?m)([\w, ]+) = (?:[^\n(]* )?(?:call|try|run)\('hmget'`)
 	numbered := func(code string) []string {
@@ -396,8 +395,7 @@ func TestFieldsHaveNames(t *testing.T) {
 	}
 }
 
-// No text makes the parser panic, and what it accepts is the same text when it is printed and read
-// again.
+// No text makes the parser panic, and any accepted text stays the same when printed and read again.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"*.lua", "lib/*.lua", "commands/*.lua"} {
 		files, err := fs.Glob(sources, pattern)

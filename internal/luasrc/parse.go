@@ -11,14 +11,14 @@ type source struct {
 	header string
 	facts  Facts // of a command
 	body   []stat
-	syms   []*symbol // the symbols of its top, in order
-	free   []*name   // names that it does not declare
+	syms   []*symbol // top-level symbols, in order
+	free   []*name   // undeclared names
 }
 
 // maxDepth is the maximum depth of nested blocks and expressions.
 const maxDepth = 200
 
-// A parser reads the tokens of one file and finds the meaning of each name.
+// A parser reads the tokens of one file and resolves each name.
 type parser struct {
 	src    *source
 	tokens []token
@@ -100,7 +100,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// declare makes a symbol that is seen from here on.
+// declare makes a symbol visible from here on.
 func (p *parser) declare(t token) *symbol {
 	sym := &symbol{name: t.text, file: p.src.file, line: t.line}
 	p.scopes[len(p.scopes)-1][t.text] = sym
@@ -125,7 +125,7 @@ func (p *parser) use(t token) *name {
 func (p *parser) open()  { p.scopes = append(p.scopes, map[string]*symbol{}) }
 func (p *parser) close() { p.scopes = p.scopes[:len(p.scopes)-1] }
 
-// block reads statements in a scope of their own, up to a word that ends them.
+// block reads statements in their own scope, up to a word that ends them.
 func (p *parser) block() []stat {
 	p.open()
 	defer p.close()
@@ -199,7 +199,7 @@ func (p *parser) loop() []stat {
 	return body
 }
 
-// names reads names with commas between them.
+// names reads names separated by commas.
 func (p *parser) names() []token {
 	names := []token{p.name()}
 	for p.has(",") {

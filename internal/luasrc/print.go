@@ -118,8 +118,8 @@ func params(f *function) string {
 	return "(" + params + ")"
 }
 
-// list returns the text of values that are assigned to a number of names. An expression needs no
-// brackets in a list, unless it has several values there.
+// list returns the text of values assigned to a number of names. An expression needs no brackets in
+// a list, unless it has several values there.
 func (p *printer) list(names int, all []expr) string {
 	texts := make([]string, len(all))
 	for i, x := range all {
@@ -137,7 +137,7 @@ func (p *printer) list(names int, all []expr) string {
 // single returns the text of an expression in a place for one value.
 func (p *printer) single(x expr) string { return p.list(1, []expr{x}) }
 
-// expr returns the text of an expression, with the brackets that the code has.
+// expr returns the text of an expression, with the brackets in the code.
 func (p *printer) expr(x expr) string {
 	switch x := x.(type) {
 	case *name:
@@ -173,7 +173,7 @@ func (p *printer) expr(x expr) string {
 	panic(fmt.Sprintf("an expression of type %T", x))
 }
 
-// prefix returns the text of an expression that is called or indexed.
+// prefix returns the text of a called or indexed expression.
 func (p *printer) prefix(x expr) string {
 	switch x := x.(type) {
 	case *name, *index, *call:
@@ -201,7 +201,7 @@ func (p *printer) table(t *table) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// name returns how a name is written.
+// name returns the text of a name.
 func (p *printer) name(n *name) string {
 	switch {
 	case n.sym == nil || n.sym.kind != inLibrary:
@@ -223,7 +223,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
 func isName(s string) bool { return namePattern.MatchString(s) && !keywords[s] }
 
-// quoted returns a string as a literal in ASCII, so that any client can read the script as text.
+// quoted returns a string as an ASCII literal, so that any client can read the script as text.
 func quoted(s string) string {
 	b := []byte{'\''}
 	for i := range len(s) {

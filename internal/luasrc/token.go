@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Problem describes an error in a source, and its place.
+// A Problem describes an error in a source, and where it is.
 type Problem struct {
 	File string
 	Line int
@@ -27,7 +27,7 @@ const (
 	wordToken // a keyword or a sign
 )
 
-// A token is a piece of the text. comment is the comment behind it on its line, without the dashes.
+// A token is a piece of the text. comment is the comment after it on its line, without the dashes.
 type token struct {
 	kind    kind
 	text    string // of a string: its value, without quotes and escapes
@@ -50,7 +50,7 @@ var tokenPattern = regexp.MustCompile(`^(?:(\s+)|--([^\n]*)|([A-Za-z_]\w*)` +
 	`|("(?:[^"\\\n]|` + escape + `)*"|'(?:[^'\\\n]|` + escape + `)*')` +
 	`|(\.\.\.?|[=~<>]=|[-+*/%^#<>=(){}\[\];:,.]))`)
 
-// tokens returns all tokens of a text in ASCII; the last one is its end.
+// tokens returns all tokens of an ASCII text; the last one is its end.
 func tokens(file, text string) ([]token, error) {
 	all, line := []token{}, 1
 	fail := func(format string, args ...any) ([]token, error) {

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// intricate are the commands whose conditions rule out more ways than the check knows. tests/atomic
-// tries each of them on servers that refuse writes.
+// intricate are the commands with conditions that rule out more paths than the check knows.
+// tests/atomic tries each command on servers that refuse writes.
 var intricate = []string{
 	"cancel.all", "end", "log", "put", "put.many", "repair", "requeue", "reserve", "sweep",
 }
 
-// By its source, no other command can report a success after writes that were only tried.
+// By its source, no other command can report success after writes that were only tried.
 func TestNoSuccessAfterOnlyTriedWrites(t *testing.T) {
 	server, err := testkit.Start(t).Client(t).Command(t.Context()).Result()
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ end
 `
 	for name, c := range map[string]struct {
 		command string
-		firsts  []string // that are only tried
+		firsts  []string // only tried
 	}{
 		"writes only where a batch is ready": {
 			"if call('scard', 'x') == 1 then\n  must_write()\nend\nundepend('a')\n", []string{"lib/base.lua:8"},

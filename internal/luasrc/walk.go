@@ -2,8 +2,8 @@ package luasrc
 
 import "slices"
 
-// parts calls each for the expressions of which x consists, which may be nil, and inner for the
-// lists of statements, in order.
+// parts calls each for the parts of an expression x, which may be nil, and inner for the lists of
+// statements, in order.
 func parts(x any, each func(*expr), inner func(*[]stat)) {
 	all := func(list []expr) {
 		for i := range list {
@@ -90,7 +90,7 @@ func walk(x any, visit func(any) bool) {
 	}
 }
 
-// count returns the number of expressions and statements that are of some kind.
+// count returns the number of expressions and statements of some kind.
 func count(code any, is func(any) bool) int {
 	n := 0
 	walk(code, func(x any) bool {
@@ -102,7 +102,7 @@ func count(code any, is func(any) bool) int {
 	return n
 }
 
-// edit puts f(x) in the place of each expression x in some statements, inner ones first.
+// edit replaces each expression x in some statements with f(x), inner expressions first.
 func edit(body []stat, f func(expr) expr) {
 	var each func(*expr)
 	inner := func(body *[]stat) { edit(*body, f) }
@@ -117,7 +117,7 @@ func edit(body []stat, f func(expr) expr) {
 	}
 }
 
-// replace puts f(s) in the place of each statement s in a body, inner ones first.
+// replace replaces each statement s in a body with f(s), inner statements first.
 func replace(body []stat, f func(stat) []stat) []stat {
 	var own []stat
 	var each func(*expr)
@@ -130,11 +130,11 @@ func replace(body []stat, f func(stat) []stat) []stat {
 	return own
 }
 
-// A copier copies code, with symbols of its own for what the code declares, and with values in the
-// place of some names.
+// A copier copies code, with new symbols for the declarations in it, and with values in place of
+// some names.
 type copier struct {
 	syms   map[*symbol]*symbol
-	order  []*symbol // the symbols of its own
+	order  []*symbol // the new symbols
 	values map[*symbol]expr
 }
 

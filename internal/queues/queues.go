@@ -1,5 +1,5 @@
-// Package queues finds the queues that the patterns of a worker match, and chooses which of them it
-// asks for jobs.
+// Package queues finds the queues that match a worker's patterns, and chooses which to ask for
+// jobs.
 package queues
 
 import (
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A pattern is a name of a queue, in which a * matches any text. After a ! it excludes queues.
+// A pattern is a queue name in which a * matches any text. After a ! it excludes queues.
 type pattern struct {
-	parts    []string // the texts between the *
+	parts    []string // the texts between the asterisks
 	excludes bool
 }
 
@@ -30,7 +30,7 @@ func newPattern(name string) pattern {
 	return pattern{strings.Split(name, "*"), excludes}
 }
 
-// IsName reports whether a text is the name of a queue, and not a pattern.
+// IsName reports whether a text is the name of a queue, not a pattern.
 func IsName(text string) bool {
 	p := newPattern(text)
 	return p.isName() && !p.excludes
@@ -76,13 +76,13 @@ func (p Patterns) Find(queue string) int {
 	return found
 }
 
-// Watch reports whether the matching queues depend on which ones exist.
+// Watch reports whether the matching queues depend on which queues exist.
 func (p Patterns) Watch() bool {
 	return slices.ContainsFunc(p, func(q pattern) bool { return !q.excludes && !q.isName() })
 }
 
-// Weights returns the weight of each queue: that of the first pattern that matches it.
-// weights has one for each pattern.
+// Weights returns the weight of each queue: the weight of the first matching pattern. weights has
+// one for each pattern.
 func (p Patterns) Weights(queues []string, weights []int) []int {
 	all := make([]int, len(queues))
 	for i, queue := range queues {
@@ -91,7 +91,7 @@ func (p Patterns) Weights(queues []string, weights []int) []int {
 	return all
 }
 
-// Names returns the patterns that are plain names of queues, each once.
+// Names returns the distinct patterns that are plain queue names.
 func (p Patterns) Names() []string {
 	var names []string
 	for _, pattern := range p {
@@ -103,17 +103,17 @@ func (p Patterns) Names() []string {
 	return slices.Compact(names)
 }
 
-// MaxAsked is the number of queues that one call may ask.
+// MaxAsked is the maximum number of queues in one call.
 const MaxAsked = 1000
 
-// A Choice holds the queues that a worker's patterns match, and chooses which of them it asks
-// for jobs when they are more than one call may ask.
+// A Choice holds the queues that match a worker's patterns, and chooses among them when one call
+// can't ask all.
 type Choice struct {
 	Patterns Patterns
-	groups   [][]string // for each pattern, the queues that it is the first to match
+	groups   [][]string // for each pattern, the queues that no earlier pattern matches
 	has      map[string]bool
-	Asked    []string // the queues that the worker asks, in order
-	turn     int      // the first of the queues that are asked in turn
+	Asked    []string // the queues to ask, in order
+	turn     int      // the first of the queues asked in turn
 }
 
 // NewChoice returns a choice without queues.
@@ -121,9 +121,9 @@ func NewChoice(patterns Patterns) *Choice {
 	return &Choice{Patterns: patterns}
 }
 
-// Reset sets the queues to those of the known ones that the patterns match, in the order of the
-// patterns, then in the order in which they are given. A plain name is a queue whether it is known
-// or not. It asks all of them, which may be too many.
+// Reset sets the queues to the known ones that match the patterns, in the order of the patterns,
+// then in the given order. A plain name is a queue, known or not. Reset asks all queues, which may
+// be too many.
 func (c *Choice) Reset(known []string) {
 	c.groups, c.has = make([][]string, len(c.Patterns)), map[string]bool{}
 	for _, queue := range slices.Concat(known, c.Patterns.Names()) {
@@ -132,7 +132,7 @@ func (c *Choice) Reset(known []string) {
 	c.Asked = c.Matched()
 }
 
-// match adds a queue if a pattern matches it. It reports whether it did.
+// match adds a queue if a pattern matches, and reports whether the queue was added.
 func (c *Choice) match(queue string) bool {
 	i := c.Patterns.Find(queue)
 	if i < 0 || c.has[queue] {
@@ -143,16 +143,16 @@ func (c *Choice) match(queue string) bool {
 	return true
 }
 
-// Matched returns all queues that the patterns match.
+// Matched returns all matching queues.
 func (c *Choice) Matched() []string { return slices.Concat(c.groups...) }
 
-// Count returns the number of queues that the patterns match.
+// Count returns the number of matching queues.
 func (c *Choice) Count() int { return len(c.has) }
 
 // AreTooMany reports whether one call can't ask all queues.
 func (c *Choice) AreTooMany() bool { return len(c.has) > MaxAsked }
 
-// Add adds a queue that has appeared or may have jobs, so that it is asked. It reports whether the
+// Add adds a queue to ask, after it has appeared or may have got jobs. It reports whether the
 // queues to ask have changed.
 func (c *Choice) Add(queue string) bool {
 	added := c.match(queue)
@@ -172,7 +172,7 @@ func (c *Choice) Add(queue string) bool {
 	return true
 }
 
-// leaveOut stops asking the last queue that is not named.
+// leaveOut stops asking the last queue that is not a plain name.
 func (c *Choice) leaveOut() {
 	names := c.Patterns.Names()
 	for i, queue := range slices.Backward(c.Asked) {
@@ -183,8 +183,8 @@ func (c *Choice) leaveOut() {
 	}
 }
 
-// Limit asks as many queues as one call may: the named ones, then the ready ones, then others, in
-// turn if there are still too many. Otherwise the queues keep their order.
+// Limit asks as many queues as one call may: plain names, then ready queues, then others, in turn
+// if there are still too many. Otherwise the queues keep their order.
 func (c *Choice) Limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {

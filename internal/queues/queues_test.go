@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chosen asks all known queues that patterns match.
+// chosen asks all known queues that match patterns.
 func chosen(patterns, known []string) *Choice {
 	choice := NewChoice(NewPatterns(patterns))
 	choice.Reset(known)

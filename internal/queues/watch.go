@@ -13,17 +13,16 @@ type Source interface {
 	// Count returns the number of queues.
 	Count(ctx context.Context) (int, error)
 
-	// Names returns all queues, in the order in which they were first seen.
+	// Names returns all queues, in the order first seen.
 	Names(ctx context.Context) ([]string, error)
 
 	// Ready returns the given queues that have jobs, now or later.
 	Ready(ctx context.Context, queues []string) ([]string, error)
 }
 
-// A Watch follows the queues that match patterns. It reads the list of all queues when it begins,
-// and from time to time. In between, the server notifies it of new queues. It detects queues that
-// it was not notified of, such as those of clients that publish nothing, by an unexpected number of
-// queues.
+// A Watch follows the queues that match patterns. It reads the list of all queues at the beginning
+// and from time to time. In between, the server notifies the watch of new queues. An unexpected
+// number of queues reveals queues without a notice, such as those of clients that publish nothing.
 type Watch struct {
 	Choice *Choice
 
@@ -65,7 +64,7 @@ func (w *Watch) note(list *[]string, queue string) {
 	*list = append(*list, queue)
 }
 
-// Missed records that there may be other queues.
+// Missed records that other queues may exist.
 func (w *Watch) Missed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,8 +89,8 @@ func (w *Watch) Learn() (changed, missed bool) {
 	return changed, missed
 }
 
-// Look checks for other queues, and reads the list of all, if that is due: when some were missed,
-// or an interval is over. It reports whether it asked the source.
+// Look checks for other queues, and reads the list of all, when due: when some were missed, or an
+// interval is over. It reports whether it asked the source.
 func (w *Watch) Look(
 	ctx context.Context, missed bool, interval time.Duration,
 ) (looked bool, err error) {
@@ -145,7 +144,7 @@ func newHashes(texts []string) hashes {
 	return h
 }
 
-// add adds a text, and reports whether it was not there.
+// add adds a text, and reports whether it was new.
 func (h *hashes) add(text string) bool {
 	hash := maphash.String(hashSeed, text)
 	i, found := slices.BinarySearch(*h, hash)

@@ -24,7 +24,7 @@ func IsNil(rdb redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// IdentityOf identifies the server of a go-redis client, as far as its options allow.
+// IdentityOf identifies the server of a go-redis client, as far as the options allow.
 func IdentityOf(rdb redis.UniversalClient) string {
 	switch c := rdb.(type) {
 	case *redis.Client:
@@ -37,23 +37,23 @@ func IdentityOf(rdb redis.UniversalClient) string {
 	return fmt.Sprintf("%p", rdb)
 }
 
-// Once returns a command that go-redis sends only once. By default go-redis sends a command again
-// if the connection breaks before the reply, which is wrong for a command that must not run twice.
-// The reply is in cmd.
+// Once returns a command that go-redis sends only once. By default, go-redis resends a command if
+// the connection breaks before the reply, which is wrong for a command that must not run twice. The
+// reply is in cmd.
 func Once(cmd redis.Cmder) redis.Cmder { return once{cmd} }
 
 type once struct{ redis.Cmder }
 
-// NoRetry keeps go-redis from sending the command again.
+// NoRetry keeps go-redis from resending the command.
 func (once) NoRetry() bool { return true }
 
-// A Cmd is a command that knows whether it may be sent again.
+// A Cmd is a command that knows whether resending is allowed.
 type Cmd struct {
 	redis.Cmd
 	once bool
 }
 
-// NewCmd returns a command that go-redis may send again if the connection breaks.
+// NewCmd returns a command that go-redis may resend if the connection breaks.
 func NewCmd(ctx context.Context, args ...any) *Cmd {
 	return &Cmd{Cmd: *redis.NewCmd(ctx, args...)}
 }
@@ -63,7 +63,7 @@ func NewOnceCmd(ctx context.Context, args ...any) *Cmd {
 	return &Cmd{Cmd: *redis.NewCmd(ctx, args...), once: true}
 }
 
-// NoRetry reports whether go-redis must not send the command again.
+// NoRetry reports whether go-redis must not resend the command.
 func (c *Cmd) NoRetry() bool { return c.once }
 
 var globEscaper = strings.NewReplacer(

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Answer returns the server's message in an error, or the empty string if there is none. It
-// replaces messages that do not name their cause.
+// Answer returns the server's message in an error, or the empty string. It replaces messages that
+// do not name their cause.
 func Answer(err error) string {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -36,15 +36,15 @@ func IsAway(err error) bool {
 		isBusy(err)
 }
 
-// IsRefusal reports whether the server answered, but not that it is unavailable for now.
+// IsRefusal reports whether the server answered, and is not unavailable for now.
 func IsRefusal(err error) bool { return IsAnswer(err) && !IsAway(err) }
 
-// IsUnanswered reports whether an error leaves the server's answer open: there was none, or it was
-// that the server accepts no commands for now.
+// IsUnanswered reports whether the server's answer remains open: there was none, or the server
+// accepts no commands for now.
 func IsUnanswered(err error) bool { return err != nil && (!IsAnswer(err) || NeverRan(err)) }
 
 // NeverRan reports whether a command certainly did not run, because there was no connection or the
-// server accepted no commands. It is safe to send it again.
+// server accepted no commands. Resending the command is safe.
 func NeverRan(err error) bool {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -59,7 +59,7 @@ func NeverRan(err error) bool {
 	return IsAway(err)
 }
 
-// isReadOnly reports whether the server is a replica. Redis 6 has the code inside a script's error.
+// isReadOnly reports whether the server is a replica. Redis 6 puts the code in a script's error.
 func isReadOnly(err error) bool {
 	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
 }
@@ -67,7 +67,7 @@ func isReadOnly(err error) bool {
 // isBusy reports whether the server is busy with a long script.
 func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
-// IsDamage reports whether a command met a key with a value of a wrong type.
+// IsDamage reports whether a command found a key with a value of a wrong type.
 func IsDamage(err error) bool { return strings.Contains(Answer(err), "WRONGTYPE ") }
 
 // IsTimeout reports whether a connection was silent for too long.
@@ -93,11 +93,11 @@ var hints = map[string]string{
 	"WRONGPASS":   "give the client a user and a password that the server knows",
 }
 
-// firstWord matches the first word of a server error. Redis 6 puts it inside the error of a script.
+// firstWord matches the first word of a server error. Redis 6 puts it in a script's error.
 var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
 
-// Refusal returns the first word of the server's error, as in hints, or the empty string if the
-// server did not answer.
+// Refusal returns the first word of the server's error, as in hints, or the empty string without an
+// answer.
 func Refusal(err error) string {
 	answer := Answer(err)
 	switch {
@@ -136,8 +136,8 @@ func WithHint(err error, args ...any) []any {
 	return args
 }
 
-// quoted matches text in quotes of any kind, or after a quote that is never closed. An
-// apostrophe within a word is not a quote.
+// quoted matches text in quotes of any kind, or after an unclosed quote. An apostrophe within a
+// word is not a quote.
 var quoted = regexp.MustCompile(strings.Join([]string{
 	`"(?:\\.|[^"\\])*"`,
 	"`[^`]*`",
@@ -152,20 +152,20 @@ var quoted = regexp.MustCompile(strings.Join([]string{
 	`\B'.*`,
 }, "|"))
 
-// varying matches a word that contains a number, an address, a path or the like.
+// varying matches a word with a number, an address, a path or the like.
 var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
 
-// keyed matches a word that consists of a name and a value, as in user=jane.
+// keyed matches a word with a name and a value, as in user=jane.
 var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
 
 // stars matches several stars in a row.
 var stars = regexp.MustCompile(`\*(?: \*)+`)
 
-// maxLine is the number of bytes of an error's text that are looked at.
+// maxLine is the number of bytes of an error's text to examine.
 const maxLine = 1 << 10
 
-// WithoutDetails returns the first line of an error's text, with a * for everything that is likely
-// to vary from job to job, or to be personal. Of a long line, it is the beginning.
+// WithoutDetails returns the first line of an error's text, with a * for everything likely to vary
+// from job to job, or to be personal. A long line is cut.
 func WithoutDetails(text string) string {
 	line, _, _ := strings.Cut(text[:min(len(text), maxLine)], "\n")
 	words := strings.Fields(quoted.ReplaceAllString(line, "*"))

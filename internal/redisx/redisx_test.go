@@ -24,11 +24,11 @@ import (
 const patience = testkit.Patience
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // connections that break are part of the tests
+	testkit.Silence() // broken connections are part of the tests
 	goleak.VerifyTestMain(m)
 }
 
-// reply is an error that the server said.
+// reply is an error from the server.
 type reply string
 
 func (r reply) Error() string { return string(r) }

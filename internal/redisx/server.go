@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ServerOf returns the client of the server that has a key: in a cluster, that of its master.
+// ServerOf returns the client of the server that holds a key: in a cluster, of the key's master.
 func ServerOf(
 	ctx context.Context, rdb redis.UniversalClient, key string,
 ) (redis.UniversalClient, error) {
@@ -24,7 +24,7 @@ func ServerOf(
 	return master, nil
 }
 
-// These scripts try what a call of the queue does, on a key that never exists.
+// These scripts try the actions of a queue call on a key that never exists.
 const (
 	read  = `return redis.call('exists', KEYS[1])`
 	write = `
@@ -52,7 +52,7 @@ func ask(ctx context.Context, rdb redis.UniversalClient, script, namespace strin
 	return rdb.Eval(ctx, script, []string{namespace + "x:none"}, namespace).Err()
 }
 
-// RefusesWrites reports whether the server answered that it takes no writes, of any user.
+// RefusesWrites reports whether the server answered that it takes no writes, from any user.
 func RefusesWrites(err error) bool {
 	return slices.Contains([]string{"MISCONF", "NOREPLICAS", "OOM", "READONLY"}, Refusal(err))
 }
@@ -71,7 +71,7 @@ func ParseInfo(text string) map[string]string {
 // OldestServer is the first series of Redis that works.
 const OldestServer = "6.2"
 
-// SeriesOf returns the major and the minor number of a version, if it has them.
+// SeriesOf returns the major and the minor number of a version, if present.
 func SeriesOf(version string) (series []int, ok bool) {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -87,7 +87,7 @@ func SeriesOf(version string) (series []int, ok bool) {
 	return series, true
 }
 
-// IsTooOld reports whether a version of Redis is known, and before OldestServer.
+// IsTooOld reports whether a version of Redis is known and older than OldestServer.
 func IsTooOld(version string) bool {
 	series, known := SeriesOf(version)
 	oldest, _ := SeriesOf(OldestServer)

@@ -19,16 +19,16 @@ const (
 	// Published is a message on a channel.
 	Published NoticeKind = iota
 
-	// Subscribed means that the server sends messages of a channel from now on. The first
-	// confirmation of a restored connection is a Gap instead.
+	// Subscribed means that the server sends messages of a channel from now on. The first confirmation
+	// of a restored connection is a Gap instead.
 	Subscribed
 
 	// Gap means that messages may have been lost: the connection broke, and is now restored.
 	Gap
 )
 
-// A Notice is an event of a subscription. The channels that it begins with are confirmed when
-// [Subscribe] returns, without a notice.
+// A Notice is an event of a subscription. The initial channels are confirmed when [Subscribe]
+// returns, without a notice.
 type Notice struct {
 	Kind    NoticeKind
 	Channel string // empty for a Gap
@@ -37,25 +37,24 @@ type Notice struct {
 
 // SubscriptionConfig configures a subscription. All fields but Broken are required.
 type SubscriptionConfig[T any] struct {
-	// Backoff returns the time to wait before a broken connection is restored.
+	// Backoff returns the time to wait before restoring a broken connection.
 	Backoff Backoff
 
-	// Broken is called when the connection breaks, and not again before it is restored. It may be
-	// nil.
+	// Broken is called when the connection breaks, and not again before it is restored. It may be nil.
 	Broken func(error)
 
 	// Buffer is the number of events that wait for a slow reader before the connection does.
 	Buffer int
 
-	// Channels are the channels of the first SUBSCRIBE. One that is named twice counts once.
+	// Channels are the channels of the first SUBSCRIBE. Duplicates count once.
 	Channels []string
 
-	// Decode returns the event for a notice, or false if readers get none.
+	// Decode returns the event for a notice, or false for no event.
 	Decode func(Notice) (T, bool)
 }
 
-// keepAlive is how long a silent connection is trusted before it is pinged, and how long the server
-// may take to confirm a new subscription.
+// keepAlive is how long a silent connection is trusted before a ping, and how long the server may
+// take to confirm a new subscription.
 const keepAlive = 15 * time.Second
 
 // pongTimeout is how long a server may take to answer a ping, or to confirm a restored
@@ -63,7 +62,7 @@ const keepAlive = 15 * time.Second
 const pongTimeout = 5 * time.Second
 
 // A Subscription receives messages published on channels, as events of type T. It replaces a broken
-// or silent connection, which is followed by a [Gap] notice.
+// or silent connection, and then sends a [Gap] notice.
 type Subscription[T any] struct {
 	config SubscriptionConfig[T]
 	rdb    redis.UniversalClient
@@ -72,7 +71,7 @@ type Subscription[T any] struct {
 	done   sync.WaitGroup
 
 	// changing is held while channels change or the connection is replaced, so that the server gets
-	// the changes in the same order. Nothing that ends the subscription waits for it.
+	// the changes in the same order. Ending the subscription never waits for it.
 	changing sync.Mutex
 
 	mu       sync.Mutex
@@ -80,8 +79,8 @@ type Subscription[T any] struct {
 	channels map[string]bool
 }
 
-// Subscribe begins a subscription, and returns when the server has confirmed it. It ends with the
-// context, or by [Subscription.Close].
+// Subscribe begins a subscription, and returns when the server has confirmed it. The subscription
+// ends with the context, or by [Subscription.Close].
 func Subscribe[T any](
 	ctx context.Context, rdb redis.UniversalClient, config SubscriptionConfig[T],
 ) (*Subscription[T], error) {
@@ -97,7 +96,7 @@ func Subscribe[T any](
 	// Receiving ends with the connection, not with the context.
 	stop := context.AfterFunc(ctx, func() { _ = s.connection().Close() })
 	if err := s.confirm(ctx); err != nil {
-		if ctx.Err() != nil { // which has closed the connection
+		if ctx.Err() != nil { // its end has closed the connection
 			err = ctx.Err()
 		}
 		cancel()
@@ -113,8 +112,8 @@ func Subscribe[T any](
 	return s, nil
 }
 
-// connect replaces the connection by one that receives the same channels. If that fails, receiving
-// tries again.
+// connect replaces the connection with a new one for the same channels. On failure, receiving tries
+// again.
 func (s *Subscription[T]) connect(ctx context.Context) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -129,7 +128,7 @@ func (s *Subscription[T]) connect(ctx context.Context) {
 	if old != nil {
 		_ = old.Close()
 	}
-	if ctx.Err() != nil { // it may have ended too early to close this one
+	if ctx.Err() != nil { // its end may have come too early to close this one
 		_ = fresh.Close()
 	}
 }
@@ -141,8 +140,8 @@ func (s *Subscription[T]) connection() *redis.PubSub {
 	return s.pubsub
 }
 
-// confirm waits for the server's confirmation of the first channels. Messages on channels that are
-// confirmed before the others have come too early.
+// confirm waits for the server's confirmation of the first channels. Messages on channels confirmed
+// before the others have come too early.
 func (s *Subscription[T]) confirm(ctx context.Context) error {
 	deadline := time.Now().Add(keepAlive)
 	for missing := len(s.channels); missing > 0; {
@@ -188,7 +187,7 @@ func (s *Subscription[T]) Remove(ctx context.Context, channels ...string) error 
 // Cancel ends the subscription without waiting.
 func (s *Subscription[T]) Cancel() { s.cancel() }
 
-// Close ends the subscription and waits for that. It may be called twice.
+// Close ends the subscription and waits for the end. It may be called twice.
 func (s *Subscription[T]) Close() error {
 	s.cancel()
 	err := s.connection().Close()
@@ -227,15 +226,15 @@ func (s *Subscription[T]) receive(ctx context.Context) {
 			silent := IsTimeout(err)
 			broken, pinged, failures = true, false, failures+1
 			s.config.Backoff.Wait(ctx, failures)
-			if silent { // go-redis replaces it only if it is broken
+			if silent { // go-redis replaces only broken connections
 				s.connect(ctx)
 			}
 		}
 	}
 }
 
-// pass delivers a message of the server. The first confirmation after the connection broke means
-// that it is restored.
+// pass delivers a message of the server. The first confirmation after a break means that the
+// connection is restored.
 func (s *Subscription[T]) pass(ctx context.Context, message any, broken bool) {
 	var notice Notice
 	switch m := message.(type) {

@@ -112,7 +112,7 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s))
 }
 
-// The test's TestMain looks for goroutines that are left.
+// The test's TestMain looks for leftover goroutines.
 func TestASubscriptionEnds(t *testing.T) {
 	rdb := testkit.Start(t).Client(t)
 	for name, end := range map[string]func(*redisx.Subscription[redisx.Notice], context.CancelFunc){
@@ -158,7 +158,7 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	require.True(t, redisx.NeverRan(err), "%v", err)
 }
 
-// through returns a client whose connections go through a proxy, and one whose do not.
+// through returns two clients, with and without connections through a proxy.
 func through(t *testing.T) (*testkit.Proxy, *redis.Client, *redis.Client) {
 	t.Helper()
 	server := testkit.Start(t)

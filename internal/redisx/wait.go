@@ -21,9 +21,9 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A Backoff returns the time to wait after a number of failures in a row: First after the first,
-// twice as long after each further one, up to Longest. Each wait varies by up to a quarter, so that
-// clients that failed together do not all return at once.
+// A Backoff returns the time to wait after a number of failures in a row: First after the first
+// failure, twice as long after each further one, up to Longest. Each wait varies by up to a
+// quarter, so clients that failed together do not all return at once.
 type Backoff struct{ First, Longest time.Duration }
 
 // WhileAway is the Backoff while a server is unavailable. It is short enough to notice within about
@@ -45,8 +45,8 @@ func (b Backoff) Wait(ctx context.Context, failures int) bool {
 }
 
 // Outlive returns a context with the values of another that ends some time after the other has
-// ended, with a cause. It is for work that remains after a stop. The returned function ends it
-// earlier, and must be called.
+// ended, with a cause. It is for work that remains after a stop. The returned function ends the
+// context earlier, and must be called.
 func Outlive(
 	ctx context.Context, d time.Duration, cause error,
 ) (context.Context, context.CancelCauseFunc) {

@@ -1,5 +1,5 @@
-// Package rendezvous assigns names to places, such as those of jobs to shards. An added place takes
-// its share of the names from each other place; all other names stay where they are.
+// Package rendezvous assigns names to places, such as jobs to shards. An added place takes its
+// share of the names from each other place; all other names stay where they are.
 package rendezvous
 
 import (
@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Pick returns the place of a name. The order of the places does not matter, and nameOf must return
-// different names for them. There must be at least one.
+// Pick returns the place of a name. The order of the places does not matter. nameOf must return
+// distinct names, and there must be at least one place.
 func Pick[P any](places []P, nameOf func(place P) string, name string) P {
 	return slices.MaxFunc(places, func(a, b P) int {
 		return cmp.Compare(weight(nameOf(a), name), weight(nameOf(b), name))
 	})
 }
 
-// weight ranks the places for a name, which goes to the one with the greatest weight.
+// weight ranks the places for a name. The name goes to the place with the greatest weight.
 func weight(place, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(place))

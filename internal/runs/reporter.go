@@ -10,18 +10,18 @@ import (
 )
 
 // A Reporter counts the runs of a worker's jobs, and sends the counts to the server. If the answer
-// to a part is lost, it sends the part again, with the same number.
+// to a part is lost, the part is sent again with the same number.
 type Reporter struct {
 	config ReporterConfig
 	run    string
-	again  chan struct{} // has an element if it must send now
+	again  chan struct{} // has an element if the reporter must send now
 
-	// Used only by the goroutine that sends.
-	sent    int  // the number of parts that were sent
+	// Used only by the sending goroutine.
+	sent    int  // the number of parts sent
 	refused bool // the last call was refused
 
 	mu      sync.Mutex
-	current *Part   // nil if nothing was counted
+	current *Part   // nil without counts
 	closed  []*Part // oldest first
 	asked   bool    // to send now
 }
@@ -30,11 +30,11 @@ type Reporter struct {
 type ReporterConfig struct {
 	Now func() time.Time
 
-	// Send sends a part, and reports whether it is settled. Otherwise it is sent again. An error is an
-	// answer of the server.
+	// Send sends a part, and reports whether it is settled. Otherwise the part is sent again. An error
+	// is an answer of the server.
 	Send func(ctx context.Context, part *Part) (settled bool, refused error)
 
-	// Refused is called with the first refusal after a part that was not refused.
+	// Refused is called with the first refusal after an accepted part.
 	Refused func(err error)
 }
 
@@ -43,11 +43,11 @@ func NewReporter(config ReporterConfig) *Reporter {
 	return &Reporter{config: config, run: rand.Text(), again: make(chan struct{}, 1)}
 }
 
-// A Part holds the counts of a period, which are sent together.
+// A Part holds the counts of a period, sent together.
 type Part struct {
 	Run    string        // identifies the reporter
-	Number int           // its place among the parts of the reporter, from 1
-	Age    time.Duration // since it began
+	Number int           // the place among the reporter's parts, from 1
+	Age    time.Duration // since the beginning of the part
 	Counts map[Key]*Counts
 
 	began time.Time
@@ -57,15 +57,13 @@ const (
 	// interval is the time between two reports.
 	interval = 15 * time.Second
 
-	// maxKeys is the number of queues and klasses that are counted separately in one part.
+	// maxKeys is the number of queues and klasses counted separately in one part.
 	maxKeys = 500
 
-	// maxParts is the maximum number of parts that wait to be sent. If there are more, pairs are
-	// merged.
+	// maxParts is the maximum number of parts waiting to be sent. Beyond that, pairs are merged.
 	maxParts = 20
 
-	// maxName is the maximum total length of the names of a queue and a klass that are counted
-	// separately.
+	// maxName is the maximum total length of the names of a queue and a klass to count separately.
 	maxName = 512
 )
 
@@ -93,8 +91,8 @@ func (p *Part) merge(later *Part) {
 	}
 }
 
-// Count counts a run of a job, which has waited and run for some time, in the counter that ended
-// returns. A wait of 0 means unknown.
+// Count counts a run of a job, with the times that it waited and ran, in the counter returned by
+// ended. A wait of 0 means unknown.
 func (r *Reporter) Count(key Key, ended func(*Counts) *int, waited, ran time.Duration) {
 	now := r.config.Now()
 	r.mu.Lock()
@@ -119,8 +117,8 @@ func (r *Reporter) isOver(now time.Time) bool {
 	return since < 0 || since >= interval
 }
 
-// close closes the current part, and limits the number of parts: every second unsent one is merged
-// into the one before. The mutex is held.
+// close closes the current part, and limits the number of parts: every second unsent part is merged
+// into the previous one. The mutex is held.
 func (r *Reporter) close() {
 	if r.current == nil {
 		return
@@ -130,7 +128,7 @@ func (r *Reporter) close() {
 	if len(r.closed) <= maxParts {
 		return
 	}
-	kept := r.closed[:1:1] // it may have been sent
+	kept := r.closed[:1:1] // may have been sent
 	for i := 1; i < len(r.closed); i += 2 {
 		part := r.closed[i]
 		if i+1 < len(r.closed) {
@@ -141,7 +139,7 @@ func (r *Reporter) close() {
 	r.closed = kept
 }
 
-// Ask requests that the counts be sent now.
+// Ask requests sending the counts now.
 func (r *Reporter) Ask() {
 	r.mu.Lock()
 	r.asked = r.current != nil || len(r.closed) > 0
@@ -175,7 +173,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// Flush sends all counts, each part in one script, until the server does not take one.
+// Flush sends all counts, each part in one script, until the server does not take a part.
 func (r *Reporter) Flush(ctx context.Context) {
 	r.mu.Lock()
 	r.close()
@@ -193,7 +191,7 @@ func (r *Reporter) Flush(ctx context.Context) {
 	r.mu.Unlock()
 }
 
-// oldest returns the part to be sent next, or nil.
+// oldest returns the next part to send, or nil.
 func (r *Reporter) oldest() *Part {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +201,7 @@ func (r *Reporter) oldest() *Part {
 	return r.closed[0]
 }
 
-// sendPart sends a part, and reports whether that is settled.
+// sendPart sends a part, and reports whether the part is settled.
 func (r *Reporter) sendPart(ctx context.Context, part *Part) (settled bool) {
 	if part.Number == 0 {
 		r.sent++

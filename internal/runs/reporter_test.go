@@ -13,19 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// errAway is the error of a server that does not answer, and errNotNow and errNever are refusals of
-// all parts, and of one.
+// errAway is the error of an unresponsive server, and errNotNow and errNever are refusals of all
+// parts, and of one.
 var (
 	errAway   = errors.New("no connection")
 	errNotNow = errors.New("OOM")
 	errNever  = errors.New("WRONGTYPE")
 )
 
-// A rateServer takes the parts of a Reporter, as the script rates.add does.
+// A rateServer takes the parts of a Reporter, like the script rates.add.
 type rateServer struct {
 	mu      sync.Mutex
-	answer  error // nil if it takes parts
-	deaf    bool  // it does not take a part that it answers with an error
+	answer  error // nil if the server takes parts
+	deaf    bool  // the server does not take a part that it answers with an error
 	calls   int
 	number  int
 	parts   int
@@ -142,7 +142,7 @@ func TestRatesAreKeptWhileTheServerDoesNotTakeThem(t *testing.T) {
 	}
 }
 
-// The server has taken them, but its answers are lost.
+// The server has taken the parts, but its answers are lost.
 func TestRatesWhoseAnswersAreLostAreCountedOnce(t *testing.T) {
 	withReporter(t, func(r *Reporter, s *rateServer) {
 		for i := range 100 {

@@ -1,5 +1,4 @@
-// Package runs holds the counts of runs of jobs that workers report, in the form in which the
-// server keeps them.
+// Package runs holds the counts of job runs reported by workers, in stored form.
 package runs
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Key identifies the runs that are counted together. The zero value stands for all others.
+// A Key identifies runs to count together. The zero value stands for all others.
 type Key struct{ Queue, Klass string }
 
 // ParseKey reads the field of a minute: the length of the queue's name, the queue, the klass.
@@ -38,7 +37,7 @@ func (c *Counts) Merge(other *Counts) {
 	c.Run.Merge(&other.Run)
 }
 
-// Text returns the counts in the form that the server keeps.
+// Text returns the counts in stored form.
 func (c *Counts) Text() string {
 	text := make([]byte, 0, 64)
 	text = strconv.AppendInt(text, int64(c.Completed), 10)
@@ -48,7 +47,7 @@ func (c *Counts) Text() string {
 	return string(c.Run.AppendTo(append(text, '|')))
 }
 
-// Read adds counts in the form that the server keeps. It skips damaged parts.
+// Read adds counts in stored form, skipping damaged parts.
 func (c *Counts) Read(text string) {
 	parts := strings.Split(text, "|")
 	if len(parts) != 3 {

@@ -13,9 +13,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A master that vanishes leaves its connections open and redirects no client. The other one is
-// asked as soon as a call had no answer, and not only when the client reads the cluster's state the
-// next time, which is once a minute.
+// A master that vanishes leaves its connections open and redirects no client. The other master is
+// asked after the first unanswered call, and not only when the client next reads the cluster's
+// state, which is once a minute.
 func TestAMasterThatVanishesIsLookedForElsewhere(t *testing.T) {
 	replicas := script.Replicas{Count: 1, Timeout: time.Millisecond}
 	for how, send := range map[string]func(context.Context, *script.Runner) error{
@@ -32,7 +32,7 @@ func TestAMasterThatVanishesIsLookedForElsewhere(t *testing.T) {
 		"replicated": func(ctx context.Context, r *script.Runner) error {
 			reply, err := r.RunReplicated(ctx, replicas, "push", "list", "a")
 			if reply != nil {
-				return nil // no replica has it
+				return nil // no replica has the write
 			}
 			return err
 		},

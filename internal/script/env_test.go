@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // connections that break are part of the tests
+	testkit.Silence() // broken connections are part of the tests
 	goleak.VerifyTestMain(m)
 }
 
@@ -50,7 +50,7 @@ end
 error('broken')
 `, map[string]script.Facts{"echo": {}, "nothing": {}, "push": {}, "broken": {}})
 
-// An env is a real server of its own, and a runner on it.
+// An env has its own real server, and a runner on the server.
 type env struct {
 	t      *testing.T
 	server *testkit.Server
@@ -64,7 +64,7 @@ func newEnv(t *testing.T, s *script.Script) *env {
 	return &env{t, server, rdb, script.NewRunner(s, rdb, "ql:", nil)}
 }
 
-// proxied returns a proxy to the server, and a runner whose connection goes through it.
+// proxied returns a proxy to the server, and a runner that connects through the proxy.
 func (e *env) proxied(s *script.Script) (*testkit.Proxy, *script.Runner) {
 	proxy := testkit.NewProxy(e.t, e.server.Addr())
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
@@ -80,7 +80,7 @@ func (e *env) run(name string, args ...any) any {
 	return reply
 }
 
-// load makes the server know the script.
+// load loads the script into the server.
 func (e *env) load(s *script.Script) {
 	e.t.Helper()
 	sha, err := e.rdb.ScriptLoad(e.t.Context(), s.Text()).Result()

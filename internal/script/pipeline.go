@@ -37,10 +37,10 @@ func (p *Pipeline) Add(name string, args ...any) {
 	p.calls = append(p.calls, call{command: name, args: args})
 }
 
-// Len returns the number of commands that were added.
+// Len returns the number of added commands.
 func (p *Pipeline) Len() int { return len(p.calls) }
 
-// Call returns the name and the arguments of a command that was added.
+// Call returns the name and the arguments of an added command.
 func (p *Pipeline) Call(i int) (name string, args []any) {
 	return p.calls[i].command, p.calls[i].args
 }
@@ -64,8 +64,8 @@ func (p *Pipeline) AnyRan() bool {
 	return false
 }
 
-// Exec sends the commands. Commands that a server answered with NOSCRIPT are sent again, the first
-// one with the script's text.
+// Exec sends the commands. Commands answered with NOSCRIPT are sent again, the first one with the
+// script's text.
 func (p *Pipeline) Exec(ctx context.Context) {
 	seen := p.runner.loader.seen()
 	p.send(ctx, false)
@@ -88,8 +88,7 @@ func (p *Pipeline) Exec(ctx context.Context) {
 	}
 }
 
-// isUnknown reports whether a server did not have the script, and marks the commands to be sent
-// again.
+// isUnknown reports whether a server did not have the script, and marks the commands to resend.
 func (p *Pipeline) isUnknown() bool {
 	found := false
 	for i := range p.calls {
@@ -100,8 +99,7 @@ func (p *Pipeline) isUnknown() bool {
 	return found
 }
 
-// send sends the commands that are not sent yet, the first one with the text of the script if it
-// must be loaded.
+// send sends the unsent commands, the first one with the text of the script if it must be loaded.
 func (p *Pipeline) send(ctx context.Context, load bool) {
 	var pipe redis.Pipeliner
 	if len(p.calls) > 1 {
@@ -115,7 +113,7 @@ func (p *Pipeline) send(ctx context.Context, load bool) {
 		facts := p.runner.script.Facts(c.command)
 		c.cmd = p.runner.newCmd(ctx, facts, load, facts.Repeatable, c.args)
 		if load = false; pipe == nil {
-			_ = p.runner.rdb.Process(ctx, c.cmd) // which keeps the error
+			_ = p.runner.rdb.Process(ctx, c.cmd) // cmd keeps the error
 			return
 		}
 		_ = pipe.Process(ctx, c.cmd) // queued: the error comes with the reply
@@ -131,8 +129,8 @@ func (p *Pipeline) send(ctx context.Context, load bool) {
 	}
 }
 
-// fail sets the pipeline's error on a command that has neither a reply nor an error of its own,
-// because there was no connection at all.
+// fail sets the pipeline's error on a command with neither a reply nor its own error, because there
+// was no connection at all.
 func (c *call) fail(err error) {
 	if err != nil && c.cmd.Err() == nil && c.cmd.Val() == nil {
 		c.cmd.SetErr(err)

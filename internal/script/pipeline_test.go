@@ -61,7 +61,7 @@ func exec(ctx context.Context, p *script.Pipeline) ([]any, []error) {
 	return replies, errs
 }
 
-// count returns how often a list has an item.
+// count returns the number of times that a list has an item.
 func count(list []string, item string) int {
 	n := 0
 	for _, other := range list {
@@ -92,8 +92,8 @@ func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
 	require.Empty(t, errs)
 }
 
-// A connection that is refused leaves the commands of a pipeline without an answer: that is an
-// error of each.
+// A refused connection leaves the commands of a pipeline unanswered: each command returns the
+// error.
 func TestAPipelineWhoseConnectionIsRefused(t *testing.T) {
 	e := newEnv(t, qless)
 	options := *e.rdb.Options()

@@ -12,8 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Replicas is the number of replicas that must have the writes of a command, and the time to wait
-// for them.
+// Replicas is the number of replicas required to have a command's writes, and the time to wait.
 type Replicas struct {
 	Count   int
 	Timeout time.Duration
@@ -22,7 +21,7 @@ type Replicas struct {
 // A ReplicasError means that a command ran, but not enough replicas are known to have its writes.
 type ReplicasError struct {
 	Have, Want int
-	Err        error // why their number is unknown; nil if it is known
+	Err        error // why the number is unknown; nil if known
 }
 
 // Error describes the state of the replicas.
@@ -33,10 +32,10 @@ func (e *ReplicasError) Error() string {
 	return fmt.Sprintf("only %d of %d replicas confirmed it", e.Have, e.Want)
 }
 
-// Unwrap returns the error of the waiting.
+// Unwrap returns the error of the wait.
 func (e *ReplicasError) Unwrap() error { return e.Err }
 
-// CanWait reports whether it is possible to wait for replicas with this client.
+// CanWait reports whether this client can wait for replicas.
 func CanWait(rdb redis.UniversalClient) bool {
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient:
@@ -45,17 +44,17 @@ func CanWait(rdb redis.UniversalClient) bool {
 	return false
 }
 
-// RunReplicated is like Run, for a command that writes, and waits until the replicas have its
-// writes. If the command ran but they do not have them, it returns the reply with a
-// [*ReplicasError].
+// RunReplicated is like Run, for a command that writes, and waits until the replicas have the
+// writes. If the command ran but the replicas lack its writes, RunReplicated returns the reply with
+// a [*ReplicasError].
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
 	return r.runReplicated(ctx, replicas, name, r.script.Facts(name).Repeatable, args)
 }
 
-// RunNewReplicated is like RunReplicated, for a command whose arguments mark all jobs that it puts
-// as new.
+// RunNewReplicated is like RunReplicated, for a command with arguments that mark all its jobs as
+// new.
 func (r *Runner) RunNewReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
@@ -76,11 +75,11 @@ func (r *Runner) runReplicated(
 		}
 		wait = redis.NewIntCmd(ctx, "wait", replicas.Count, replicas.Timeout.Milliseconds())
 		// WAIT is about the writes of its own connection, so both go in one pipeline. On another
-		// connection it would return at once, so it is never sent again.
+		// connection, WAIT would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
-		// A command whose work is already done writes nothing. This message, which has no subscribers, is
-		// sent to the replicas as well, after all earlier writes.
+		// A command with no work left writes nothing. This message, which has no subscribers, is sent to
+		// the replicas as well, after all earlier writes.
 		mark := redis.NewIntCmd(ctx, "publish", r.prefix+"x:written", "")
 		_ = pipe.Process(ctx, mark)
 		_ = pipe.Process(ctx, redisx.Once(wait))
@@ -104,7 +103,7 @@ func (r *Runner) runReplicated(
 	return reply, nil
 }
 
-// master returns a client for the server that has the namespace, with a read timeout longer than
+// master returns a client for the server that holds the namespace, with a read timeout longer than
 // the wait for replicas. moved is the address to which another server redirected the caller, if
 // any.
 func (r *Runner) master(

@@ -18,24 +18,23 @@ type Runner struct {
 	prefix string
 	clock  func() time.Time
 
-	cluster *redis.ClusterClient // nil unless rdb is one
+	cluster *redis.ClusterClient // nil unless rdb is a cluster's
 	loader  *loader
 
-	sha  any   // the beginning of each call, as values that need not be made again
-	keys []any // which follow it
+	sha  any   // the beginning of each call, as reusable values
+	keys []any // the keys after sha
 }
 
 // isUnknown reports whether a server did not have the script.
 func isUnknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
-// masters. The old one redirects scripts to the new one if it has none of their keys, and the new
+// masters. The old master redirects scripts to the new one if it has none of their keys. The new
 // one refuses scripts that name several keys until it has all of them. With a second key, scripts
 // wait until all keys of the namespace are in one place again.
 const guardKey = "x:guard"
 
-// NewRunner returns a runner. The scripts use the time of the clock, or the server's time if it is
-// nil.
+// NewRunner returns a runner. The scripts use the time of the clock or, without one, the server's.
 func NewRunner(
 	script *Script, rdb redis.UniversalClient, prefix string, clock func() time.Time,
 ) *Runner {
@@ -73,8 +72,8 @@ func (r *Runner) newCmd(
 	return redisx.NewOnceCmd(ctx, line...)
 }
 
-// attempts is the maximum number of times that a command is sent, if it certainly did not run or
-// may run twice.
+// attempts is the maximum number of times to send a command that certainly did not run, or may run
+// twice.
 const attempts = 4
 
 // Run runs a command and returns the server's reply, or nil. If the server does not have the
@@ -83,7 +82,7 @@ func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error)
 	return r.runBy(ctx, r.way(r.script.Facts(name).Repeatable), name, args)
 }
 
-// RunNew is like Run, for a command whose arguments mark all jobs that it puts as new.
+// RunNew is like Run, for a command with arguments that mark all its jobs as new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	facts := r.script.Facts(name)
 	return r.runBy(ctx, r.way(facts.Repeatable || facts.RepeatableNew), name, args)
@@ -92,13 +91,13 @@ func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, err
 // A way is a way of sending a command.
 type way struct {
 	send    func(context.Context, redis.Cmder) error
-	client  bool // the client sends it again if the connection breaks
-	resends bool // runBy sends it again
+	client  bool // the client resends if the connection breaks
+	resends bool // runBy resends
 }
 
-// way returns the way of sending a command. If it is repeatable, it may be sent again. The client
-// of a cluster would ask the same master again, so runBy does that instead, once the client looks
-// for another one.
+// way returns the way of sending a command. A repeatable command may be sent again. The client of a
+// cluster would ask the same master again, so runBy does so instead, once the client looks for
+// another master.
 func (r *Runner) way(repeatable bool) way {
 	inCluster := r.cluster != nil
 	return way{r.rdb.Process, repeatable && !inCluster, repeatable && inCluster}
@@ -146,7 +145,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 }
 
 // doubt makes the client of a cluster look again for the master of the namespace, unless an error
-// shows that the known one is still there. A master that has vanished redirects no client.
+// shows that the known master is still there. A master that has vanished redirects no client.
 func (r *Runner) doubt(ctx context.Context, err error) {
 	if r.cluster != nil && redisx.IsUnanswered(err) {
 		r.cluster.ReloadState(ctx)

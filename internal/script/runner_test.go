@@ -63,8 +63,8 @@ func TestAServerThatDoesNotKnowAScriptIsGivenIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// However many callers of however many clients run commands at once, a server gets the text once:
-// at first, and after it has lost the script.
+// With any number of callers and clients at once, a server gets the text once: at first, and after
+// losing the script.
 func TestOneOfManyCallersSendsTheText(t *testing.T) {
 	e := newEnv(t, small)
 	proxy, runner := e.proxied(small)
@@ -100,7 +100,7 @@ func callSomehow(ctx context.Context, runner *script.Runner, way int) error {
 		_, err := runner.RunReplicated(ctx, replicas, "echo")
 		var missing *script.ReplicasError
 		if errors.As(err, &missing) {
-			return nil // it ran
+			return nil // the command ran
 		}
 		return err
 	}
@@ -135,7 +135,7 @@ func TestOnlyARepeatableCommandIsSentAgain(t *testing.T) {
 	require.Equal(t, 1, proxy.Seen(sent("pop")))
 }
 
-// sent returns how a command is written on a connection.
+// sent returns a command in the form sent on a connection.
 func sent(command string) string { return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(command), command) }
 
 // A hook answers commands instead of a server.

@@ -1,4 +1,4 @@
-// Package script runs the commands of one Lua script on the server that has a namespace: by the
+// Package script runs the commands of one Lua script on the server that holds a namespace: by the
 // script's digest, alone or in a pipeline. It sends the script's text once to a server that does
 // not have it. A command runs again if it certainly did not run.
 package script
@@ -8,18 +8,17 @@ import (
 	"encoding/hex"
 )
 
-// Facts are the properties of a command that determine how it is run.
+// Facts are the properties of a command that determine how to run it.
 type Facts struct {
-	// Repeatable means that the command may be sent again if the connection breaks before its
-	// reply: it is idempotent. Any other command is sent once, and the caller gets the error that
-	// its outcome is unknown: a pop that runs twice would strand the jobs of the first until their
-	// locks end.
+	// Repeatable means that the command may be sent again if the connection breaks before its reply:
+	// it is idempotent. Any other command is sent once, and the caller gets an error for the unknown
+	// outcome: a pop that runs twice would strand the first jobs until lock expiry.
 	Repeatable bool
 
-	// RepeatableNew means the same for calls that are marked to put only new jobs.
+	// RepeatableNew means the same for calls marked to put only new jobs.
 	RepeatableNew bool
 
-	// Replicated means that clients that wait for replicas wait for them after the command.
+	// Replicated means that clients that wait for replicas do so after the command.
 	Replicated bool
 
 	name any // of the command, as an argument
@@ -46,7 +45,7 @@ func New(text string, commands map[string]Facts) *Script {
 // Text returns the script.
 func (s *Script) Text() string { return s.text }
 
-// SHA returns the digest by which a server knows the script.
+// SHA returns the digest that identifies the script on a server.
 func (s *Script) SHA() string { return s.sha }
 
 // Facts returns the facts of a command. It panics if the script has no such command.

@@ -24,7 +24,7 @@ const (
 	SuffixMaxRate        = "-max-rate"
 )
 
-// A Kind is a kind of value that a setting can have.
+// A Kind is a kind of setting values.
 type Kind int
 
 const (
@@ -42,9 +42,9 @@ func (k Kind) IsNumber() bool { return k != Text && k != Switch && k != Rate }
 
 // A Setting is a row of the table of settings.
 type Setting struct {
-	Name    string // that of a queue's own setting is a suffix
+	Name    string // for a queue's own setting, a suffix
 	Kind    Kind
-	Default string // empty if it has none
+	Default string // empty without a default
 	Meaning string // for people
 	Unit    string // "s" if it is a time
 	Least   float64
@@ -84,7 +84,7 @@ var OfNamespaces = []Setting{
 		"Whether clients in PHP perform a job in the process that puts it", "", 0, ""},
 }
 
-// OfQueues lists the settings that a queue has of its own, by the suffixes of their names.
+// OfQueues lists a queue's own settings, by the suffixes of their names.
 var OfQueues = []Setting{
 	{SuffixHeartbeat, LockTime, "", "How long a lock on a job of the queue lasts", "s",
 		5, lockDanger},
@@ -92,7 +92,7 @@ var OfQueues = []Setting{
 	{SuffixMaxRate, Rate, "", "The most jobs of the queue that are started in a time", "", 0, ""},
 }
 
-// Of returns the row of a setting, with the queue if it is the setting of one.
+// Of returns the row of a setting, with the queue of a queue's own setting.
 func Of(name string) (s Setting, queue string, known bool) {
 	for _, s := range OfNamespaces {
 		if s.Name == name {
@@ -107,7 +107,7 @@ func Of(name string) (s Setting, queue string, known bool) {
 	return Setting{}, "", false
 }
 
-// Default returns the default of a setting, or the empty string if it has none.
+// Default returns the default of a setting, or the empty string.
 func Default(name string) string {
 	s, _, _ := Of(name)
 	return s.Default
@@ -124,9 +124,8 @@ func Defaults() map[string]string {
 	return defaults
 }
 
-// Write formats a value of a setting for the scripts. It returns an error if there is no such
-// setting, which may suggest another name, or if it can't have the value. A text may still be
-// invalid UTF-8.
+// Write formats a value of a setting for the scripts. It returns an error for an invalid value or
+// an unknown setting, and may suggest another name. A text may still be invalid UTF-8.
 func Write(name string, value any) (string, error) {
 	s, _, known := Of(name)
 	if !known {
@@ -139,8 +138,8 @@ func Write(name string, value any) (string, error) {
 	return s.Kind.write(name, value)
 }
 
-// checkRate returns an error unless a text is a number of jobs and a time in seconds, with a slash
-// between them.
+// checkRate returns an error unless a text is a number of jobs and a time in seconds, separated by
+// a slash.
 func checkRate(name, text string) error {
 	count, seconds, _ := strings.Cut(text, "/")
 	n, err := strconv.Atoi(count)
@@ -182,7 +181,7 @@ func (k Kind) write(name string, value any) (string, error) {
 	return text, k.check(name, text, n)
 }
 
-// writeSwitch formats a value that is true or false.
+// writeSwitch formats true or false.
 func writeSwitch(name string, value any) (string, error) {
 	switch fmt.Sprint(value) {
 	case "true", "1":
@@ -193,13 +192,13 @@ func writeSwitch(name string, value any) (string, error) {
 	return "", fmt.Errorf("%s must be true or false, not %v", name, value)
 }
 
-// isNumberOrText reports whether a value has a type that a setting can be set to.
+// isNumberOrText reports whether a value has a valid type for a setting.
 func isNumberOrText(value any) bool {
 	v := reflect.ValueOf(value)
 	return v.CanInt() || v.CanUint() || v.CanFloat() || v.Kind() == reflect.String
 }
 
-// check returns an error if a setting of this kind can't have the value n.
+// check returns an error if the value n is invalid for a setting of this kind.
 func (k Kind) check(name, text string, n float64) error {
 	switch {
 	case k == Count && (n != math.Trunc(n) || n > math.MaxInt32):
@@ -212,7 +211,7 @@ func (k Kind) check(name, text string, n float64) error {
 	return nil
 }
 
-// similarSetting returns the setting that a misspelt name may stand for, or the empty string.
+// similarSetting returns the setting likely meant by a misspelt name, or the empty string.
 func similarSetting(name string) string {
 	const typos = 3
 	similar, least := "", typos+1

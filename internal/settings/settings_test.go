@@ -92,7 +92,7 @@ func TestDefaultsAreValuesOfTheirSettings(t *testing.T) {
 	require.NotContains(t, defaults, "jobs-failed-history", "it has none")
 }
 
-// The scripts have the defaults that they use.
+// The scripts contain the defaults they use.
 func TestTheScriptsHaveTheSameDefaults(t *testing.T) {
 	text, err := os.ReadFile("../../lua/lib/settings.lua")
 	require.NoError(t, err)

@@ -1,18 +1,18 @@
-// Package slots counts the slots of a worker, and remembers of which queues it asks for fewer jobs
-// than it has free slots. It knows no job.
+// Package slots counts the slots of a worker, and remembers the queues to ask for fewer jobs than
+// there are free slots. It knows no jobs.
 package slots
 
 import "iter"
 
-// A Kind is a kind of jobs of which only some may run at once.
+// A Kind is a kind of jobs, of which only some may run at once.
 type Kind struct {
 	Most int // 0 for as many as there are slots
 
 	running int
-	pool    Pool // nil if each job has a slot of its own
+	pool    Pool // nil if each job has its own slot
 }
 
-// A Pool holds jobs that wait for a common call, which then has one slot.
+// A Pool holds jobs that wait for a common call, which takes one slot.
 type Pool interface {
 	Len() int
 	Room() int // how many more may wait
@@ -21,15 +21,15 @@ type Pool interface {
 // A Table counts the slots of a worker. It is not safe for concurrent use.
 //
 // A queue is crowded once a job of it was handed back because its kind had no room. Such a queue is
-// left out of requests until there is room, and then the next request asks for no more jobs than
-// that. It stays crowded while these are all of the kind and of the queue; without a kind, while
-// there are as many as that.
+// left out of requests until there is room. The next request then asks for no more jobs than the
+// room. If it gets that many jobs, all of the kind and of the queue, the queue stays crowded.
+// Without a kind, the number alone decides.
 type Table struct {
 	size    int
 	used    int
 	pooled  []*Kind
 	crowded map[string]*Kind
-	asked   []string // the crowded queues that the last request asked
+	asked   []string // the crowded queues in the last request
 }
 
 // New returns a table with a number of free slots.
@@ -48,7 +48,7 @@ func (t *Table) Gather(k *Kind, pool Pool) {
 // Gathers reports whether the jobs of a kind wait in a pool.
 func (t *Table) Gathers() bool { return len(t.pooled) > 0 }
 
-// Room returns for how many jobs of a kind, which may be nil, there is room apart from the slots.
+// Room returns the room for jobs of a kind, which may be nil, apart from the slots.
 func (t *Table) Room(k *Kind) int {
 	if k == nil || k.pool == nil || !t.CanCall(k) {
 		return t.calls(k)
@@ -56,7 +56,7 @@ func (t *Table) Room(k *Kind) int {
 	return k.pool.Room()
 }
 
-// CanCall reports whether a call of a kind, which waits in a pool, can begin.
+// CanCall reports whether a call of a kind with a pool can begin.
 func (t *Table) CanCall(k *Kind) bool { return t.calls(k) > 0 }
 
 func (t *Table) calls(k *Kind) int {
@@ -86,12 +86,12 @@ func (t *Table) count(k *Kind, n int) {
 // HandBack records that a job of a queue is handed back, because its kind has no room.
 func (t *Table) HandBack(queue string, k *Kind) { t.crowded[queue] = k }
 
-// Ask returns the number of jobs to ask for, and the queues to leave out. Few is set if the number
-// is bounded by the room of a kind.
+// Ask returns the number of jobs to ask for, and the queues to leave out. few is set if a crowded
+// queue with room is asked.
 func (t *Table) Ask() (room int, leaveOut []string, few bool) {
 	room, t.asked = t.Free(), nil
 	for _, k := range t.pooled {
-		if k.pool.Len() > 0 && t.CanCall(k) { // else there may be none
+		if k.pool.Len() > 0 && t.CanCall(k) { // else there may be no call
 			room += t.Room(k) - 1 // the slot of their call
 		}
 	}
@@ -112,8 +112,8 @@ type Job struct {
 	Kind  *Kind
 }
 
-// Answered takes the answer to the last request into account, before its jobs take slots. Full is
-// set if there were as many as it asked for.
+// Answered records the answer to the last request, before its jobs take slots. full is set if the
+// answer has as many jobs as requested.
 func (t *Table) Answered(jobs iter.Seq[Job], full bool) {
 	for _, queue := range t.asked {
 		crowd := Job{queue, t.crowded[queue]}
@@ -124,7 +124,7 @@ func (t *Table) Answered(jobs iter.Seq[Job], full bool) {
 	t.asked = nil
 }
 
-// hasOther reports whether there is a job unlike another one.
+// hasOther reports whether any job differs from another.
 func hasOther(jobs iter.Seq[Job], than Job) bool {
 	for j := range jobs {
 		if j != than {

@@ -34,7 +34,7 @@ func TestACrowdedQueueIsAskedForWhatHasRoom(t *testing.T) {
 	table.Give(some)
 	table.asks(t, 1, true)
 	table.Answered(slices.Values([]Job{{"q", some}}), true)
-	table.asks(t, 1, true) // it was as crowded as before
+	table.asks(t, 1, true) // as crowded as before
 	table.Take(some)
 	table.asks(t, 6, false, "q")
 }
@@ -59,7 +59,7 @@ type waiting struct{ len, room int }
 func (w waiting) Len() int  { return w.len }
 func (w waiting) Room() int { return w.room }
 
-// The slot of the call for which jobs wait is not free for a job more.
+// The slot of the call with waiting jobs is not free for another job.
 func TestJobsThatWaitForTheirCallHaveASlot(t *testing.T) {
 	table, pooled := New(2), &Kind{}
 	table.Gather(pooled, waiting{98, 2})

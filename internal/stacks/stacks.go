@@ -1,6 +1,6 @@
-// Package stacks tells the stack of a running job's handler to a client that asks the worker. The
-// question is a message on the channel w:WORKER, as those about lost locks. The answer is a message
-// on x:stack:ID, to which only the client has subscribed. Nothing stays on the server.
+// Package stacks reports the stack of a running job's handler to a client that asks the worker. The
+// question is a message on the channel w:WORKER, like messages about lost locks. The answer is a
+// message on x:stack:ID, to which only the client has subscribed. Nothing stays on the server.
 package stacks
 
 import (
@@ -26,14 +26,14 @@ const (
 	atOnce   = 4               // answers
 )
 
-// A Question asks for the stack of a job. Its fields are those of other events of the channel.
+// A Question asks for the stack of a job. The fields are those of other events of the channel.
 type Question struct {
 	Event wire.Text `json:"event"`
 	JID   wire.Text `json:"jid"`
 	Reply wire.Text `json:"reply"` // the ID of the answer's channel
 }
 
-// An Answer is a stack, or the reason why there is none.
+// An Answer is a stack, or the reason for its absence.
 type Answer struct {
 	Stack   string `json:"stack,omitempty"`
 	Problem string `json:"problem,omitempty"`
@@ -45,7 +45,7 @@ type Client interface {
 	Namespace() string
 }
 
-// Ask asks the worker of a job, as it was read, for the stack.
+// Ask asks the worker of a job for the stack, given the job's state and worker as read.
 func Ask(ctx context.Context, c Client, jid, state, worker string) (answer Answer, err error) {
 	rdb, prefix := c.Redis(), c.Namespace()
 	if state != "running" {
@@ -87,13 +87,13 @@ type Keeper struct {
 	open    bool
 	rdb     redis.UniversalClient
 	prefix  string
-	answers chan struct{} // has a value for each one that is being given
+	answers chan struct{} // has a value for each answer in progress
 
 	mu         sync.Mutex
 	goroutines map[string]string // by jid
 }
 
-// New returns the keeper of a worker, which tells stacks only if it is open.
+// New returns the keeper of a worker, which reports stacks only if open.
 func New(open bool, rdb redis.UniversalClient, prefix string) *Keeper {
 	return &Keeper{
 		open: open, rdb: rdb, prefix: prefix, answers: make(chan struct{}, atOnce),
@@ -123,7 +123,7 @@ func (k *Keeper) Begin(jids ...string) (end func()) {
 	}
 }
 
-// Answer answers a question without waiting for that, unless there are too many at once.
+// Answer answers a question in the background, or ignores it if too many answers are in progress.
 func (k *Keeper) Answer(jid, reply string) {
 	select {
 	case k.answers <- struct{}{}:
@@ -160,7 +160,7 @@ func current() string {
 	return string(bytes.Fields(head[:runtime.Stack(head, false)])[1])
 }
 
-// stackOf returns the stack of a goroutine, the innermost calls first, or "" if it has ended.
+// stackOf returns the stack of a goroutine, innermost calls first, or "" if it has ended.
 func stackOf(goroutine string) string {
 	all := make([]byte, 1<<20)
 	n := runtime.Stack(all, true)

@@ -43,7 +43,7 @@ func TestOnlyTheStackOfTheJobIsTold(t *testing.T) {
 	require.NotEmpty(t, k.answer("1").Problem)
 }
 
-// deeper calls itself n times. Its arguments make each frame long.
+// deeper calls itself n times. The arguments make each frame long.
 func deeper(a, b, c, d string, n int, f func()) {
 	if n == 0 {
 		f()

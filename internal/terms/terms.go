@@ -1,4 +1,4 @@
-// Package terms reads what people look for in jobs: words such as klass:Send data.user.id=7.
+// Package terms reads searches for jobs: words such as klass:Send data.user.id=7.
 package terms
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Terms match the jobs for which all of them hold.
+// Terms match the jobs for which all terms hold.
 type Terms struct {
 	Text    string `json:"text,omitempty"`    // the klass, a tag, or a part of the jid
 	Klass   string `json:"klass,omitempty"`   //
 	Tag     string `json:"tag,omitempty"`     // one of the tags
-	JID     string `json:"jid,omitempty"`     // a part of it
+	JID     string `json:"jid,omitempty"`     // a part of the jid
 	Queue   string `json:"queue,omitempty"`   //
 	State   string `json:"state,omitempty"`   // or a list, such as stalled
-	Failure string `json:"failure,omitempty"` // a part of its group or message, in any case
-	Data    string `json:"data,omitempty"`    // a part of it
+	Failure string `json:"failure,omitempty"` // a part of the group or message, in any case
+	Data    string `json:"data,omitempty"`    // a part of the data
 	Path    string `json:"path,omitempty"`    // of a value in the data: user.id
-	Value   string `json:"value,omitempty"`   // that value, as text or JSON
+	Value   string `json:"value,omitempty"`   // the value at Path, as text or JSON
 }
 
-// Fill sets fields that are empty: klass, tag, jid, queue, state, failure and data.
+// Fill sets empty fields: klass, tag, jid, queue, state, failure and data.
 func (t *Terms) Fill(value func(field string) string) {
 	for name, field := range t.fields() {
 		*field = cmp.Or(*field, value(name))
@@ -95,7 +95,7 @@ func split(text string) []string {
 	})
 }
 
-// unquoted removes the quotes around a text, if nothing else is quoted in it.
+// unquoted removes the quotes around a text, if nothing else in it is quoted.
 func unquoted(text string) string {
 	if len(text) > 1 && strings.Count(text, `"`) == 2 && text[0] == '"' && text[len(text)-1] == '"' {
 		return text[1 : len(text)-1]
@@ -131,7 +131,7 @@ func (t *Terms) Holds(row *inspect.Row) bool {
 	return hasText && hasFailed && (t.Path == "" || t.hasValue([]byte(row.Data)))
 }
 
-// HoldsOf reports whether a job matches, but for its state and queue.
+// HoldsOf reports whether a job matches, except for its state and queue.
 func (t *Terms) HoldsOf(job *qless.Job) bool {
 	row := inspect.Row{
 		JID: job.JID, Klass: job.Klass, Tags: job.Tags, Failure: job.Failure, Data: string(job.Data),
@@ -142,10 +142,10 @@ func (t *Terms) HoldsOf(job *qless.Job) bool {
 		(strings.Contains(row.Data, t.Data) || strings.Contains(asRead(row.Data), t.Data))
 }
 
-// escapes are the escapes of JSON that the search of the server reads.
+// escapes are the JSON escapes read by the server's search.
 var escapes = regexp.MustCompile(`\\u[0-9a-fA-F]{4}|\\["/]`)
 
-// asRead returns data as people read it.
+// asRead returns data in the form read by people.
 func asRead(data string) string {
 	return escapes.ReplaceAllStringFunc(data, func(escape string) string {
 		if code, err := strconv.ParseUint(escape[2:], 16, 16); err == nil {
@@ -159,8 +159,8 @@ func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// hasValue reports whether the data has the value at the path. A number in the path may be the
-// place in a list.
+// hasValue reports whether the data has the value at the path. A number in the path may be an index
+// of a list.
 func (t *Terms) hasValue(data []byte) bool {
 	at := json.RawMessage(data)
 	for name := range strings.SplitSeq(t.Path, ".") {

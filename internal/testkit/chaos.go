@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Chaos disturbs a server and the connections that reach it through a proxy.
+// A Chaos disturbs a server and the connections to it through a proxy.
 type Chaos struct {
 	server   *Server
 	proxy    *Proxy
@@ -20,14 +20,14 @@ type Chaos struct {
 	accepted atomic.Int64
 }
 
-// NewChaos returns a Chaos for a server whose data survives crashes.
+// NewChaos returns a Chaos for a server with data that survives crashes.
 func NewChaos(t testing.TB, random *rand.Rand) (*Chaos, *Server) {
 	t.Helper()
 	server := Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	return &Chaos{server: server, proxy: NewProxy(t, server.Addr()), random: random}, server
 }
 
-// Client returns a client whose connections are disturbed. The hook may be nil.
+// Client returns a client with disturbed connections. The hook may be nil.
 func (c *Chaos) Client(t testing.TB, hook redis.Hook) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(Options(c.proxy.Addr()))

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Clock stands still until a test moves it, except for a microsecond per reading, so that jobs
-// keep the order in which they were put.
+// A Clock stands still until a test moves it, except for a microsecond per reading, which keeps
+// jobs in the order of their puts.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Noon is the time at which tests' clocks start.
+// Noon is the time when tests' clocks start.
 var Noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
 // NewClock returns a clock that starts at Noon.

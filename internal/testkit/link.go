@@ -10,22 +10,22 @@ import (
 type link struct {
 	client, server net.Conn
 	most           *atomic.Int64 // limit of bytes passed on after a request; 0 for none
-	replied        atomic.Int64  // the number of bytes that the server has sent since the last request
+	replied        atomic.Int64  // the number of bytes sent by the server since the last request
 	cutAtReply     atomic.Bool
 	silent         atomic.Bool          // nothing arrives anymore
-	held           atomic.Pointer[gate] // replies wait for it
+	held           atomic.Pointer[gate] // replies wait for the gate
 	ended          chan struct{}        // closed with the connection
 	end            sync.Once
 }
 
-// chunkSize exceeds the size of the tests' requests, so that they arrive in one piece.
+// chunkSize exceeds the size of the tests' requests, which therefore arrive in one piece.
 const chunkSize = 1 << 18
 
 func newLink(client, server net.Conn, most *atomic.Int64) *link {
 	return &link{client: client, server: server, most: most, ended: make(chan struct{})}
 }
 
-// gate is closed until it is opened.
+// gate is closed until opened.
 type gate struct {
 	opened chan struct{}
 	open   func()
@@ -36,7 +36,7 @@ func newGate() *gate {
 	return &gate{opened, sync.OnceFunc(func() { close(opened) })}
 }
 
-// close closes both sides, so that the goroutines that carry between them return.
+// close closes both sides, which ends the goroutines that carry data between them.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()

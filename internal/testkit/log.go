@@ -9,7 +9,7 @@ import (
 type serverLog struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	run   int           // the offset at which the text of this run begins
+	run   int           // the offset where the text of this run begins
 	ready chan struct{} // closed when this run accepts connections; nil afterwards
 }
 
@@ -34,7 +34,7 @@ func (l *serverLog) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// portTaken reports whether this run complained that it can't listen.
+// portTaken reports whether this run could not listen on its port.
 func (l *serverLog) portTaken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// A Monitored is a command that the server ran.
+// A Monitored is a command run by the server.
 type Monitored struct {
 	Caller string   // the client's address, or "lua" for a script
 	Words  []string // the command's name, as sent, and its arguments
 }
 
-// Monitored runs a function and returns the commands that the server ran in the meantime, in
-// order.
+// Monitored runs a function and returns the commands run by the server in the meantime, in order.
 func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 	t.Helper()
 	monitor := dial(t, s.addr)
@@ -25,8 +24,7 @@ func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 
 	run()
 
-	// The monitor prints this command, recognized by its sender, after all commands of the
-	// function.
+	// The monitor prints this command, recognized by its sender, after all commands of the function.
 	last := dial(t, s.addr)
 	defer last.Close()
 	last.request(t, "PING")
@@ -41,8 +39,8 @@ func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 	}
 }
 
-// Commands runs a function and returns the names, in order and lower case, of the
-// commands that scripts called in the meantime.
+// Commands runs a function and returns the names, in order and lower case, of the commands that
+// scripts called in the meantime.
 func (s *Server) Commands(t testing.TB, run func()) []string {
 	t.Helper()
 	var names []string
@@ -64,8 +62,8 @@ func parseMonitored(line string) Monitored {
 	return Monitored{Caller: caller, Words: words(rest)}
 }
 
-// words splits quoted words. Valkey 8.1 does not escape quotes in them, so a line that can't be
-// parsed is split where one word seems to end and another to begin.
+// words splits quoted words. Valkey 8.1 does not escape quotes in words, so an unparsable line is
+// split where one word seems to end and another to begin.
 func words(line string) []string {
 	var read []string
 	for rest := line; rest != ""; {
@@ -83,7 +81,7 @@ func words(line string) []string {
 	return read
 }
 
-// lineConn is a connection to a server that is read line by line.
+// lineConn is a connection to a server, read line by line.
 type lineConn struct {
 	net.Conn
 	reader *bufio.Reader

@@ -30,7 +30,7 @@ func TestParseMonitored(t *testing.T) {
 		`1700000000.123456 [0 127.0.0.1:1] "set" "[0 lua] \"`:  {"127.0.0.1:1", "set"},
 		`1700000000.123456 [0 unix:/tmp/redis.sock] "eval" ""`: {"unix:/tmp/redis.sock", "eval"},
 	} {
-		command := parseMonitored(line) // one of them ends in the middle of a word
+		command := parseMonitored(line) // one line ends in the middle of a word
 		assert.Equal(t, want, [2]string{command.Caller, strings.ToLower(command.Words[0])}, line)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Main implements TestMain for the packages of this module. It silences go-redis, lets successive
-// tests reuse an emptied server, and fails if goroutines are left.
+// tests reuse an emptied server, and fails on leftover goroutines.
 func Main(m *testing.M) {
 	Silence()
 	goleak.VerifyTestMain(pooled{m})
@@ -29,19 +29,18 @@ func (p pooled) Run() int {
 	return p.m.Run()
 }
 
-// idle holds the servers of tests that have ended.
+// idle holds the servers of ended tests.
 var idle pool
 
-// A pool keeps servers started without extra arguments for later tests, each as good as new, except
-// that it still has the scripts of earlier tests: to compile the queue's script takes longer than
-// most tests.
+// A pool keeps servers started without extra arguments for later tests, as good as new except for
+// the scripts of earlier tests: compiling the queue's script takes longer than most tests.
 type pool struct {
 	mu      sync.Mutex
 	on      bool
 	servers []*pooledServer
 }
 
-// A pooledServer is a server with the state that it must have to be reused by another test.
+// A pooledServer is a server with the state required for reuse by another test.
 type pooledServer struct {
 	server   Server
 	settings map[string]string
@@ -64,7 +63,7 @@ func (p *pool) close() {
 	p.on, p.servers = false, nil
 }
 
-// start starts a server for a test, or reuses one of an earlier test.
+// start starts a server for a test, or reuses the server of an earlier test.
 func (p *pool) start(t testing.TB) *Server {
 	t.Helper()
 	s := p.take()
@@ -112,7 +111,7 @@ func (p *pool) give(s *pooledServer) {
 	p.servers = append(p.servers, s)
 }
 
-// reset empties a server. It reports whether that succeeded, and the test has left the settings and
+// reset empties a server. It reports whether this succeeded, and the test has left the settings and
 // the users unchanged.
 func (s *pooledServer) reset() bool {
 	if s.server.process.ended() || s.server.process.suspended {
@@ -129,7 +128,7 @@ func (s *pooledServer) reset() bool {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return false
 	}
-	_ = os.Remove(filepath.Join(s.server.dir, "dump.rdb")) // of a replica: it would come back
+	_ = os.Remove(filepath.Join(s.server.dir, "dump.rdb")) // of a replica: its data would come back
 	settings, users, err := s.state(ctx)
 	return err == nil && maps.Equal(settings, s.settings) && slices.Equal(users, s.users)
 }

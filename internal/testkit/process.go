@@ -11,14 +11,14 @@ import (
 // process is one run of the server program.
 type process struct {
 	command   *exec.Cmd
-	done      chan struct{} // closed when it has ended
+	done      chan struct{} // closed when the process has ended
 	suspended bool
 }
 
 // errPortTaken means that the server could not listen on its port.
 var errPortTaken = errors.New("the port is taken")
 
-// startProcess starts the server program and waits until it reports that it is ready.
+// startProcess starts the server program and waits until the program reports that it is ready.
 func startProcess(log *serverLog, binary string, args ...string) (*process, error) {
 	ready := log.begin()
 	command := exec.Command(binary, args...)
@@ -79,7 +79,7 @@ func (p *process) terminate() bool {
 	}
 }
 
-// suspend stops the process, and waits until it has stopped: the signal alone only requests it.
+// suspend stops the process, and waits until it has stopped: the signal alone only requests this.
 func (p *process) suspend() {
 	if p.suspended {
 		return

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Proxy sits between clients and a server, and cuts or silences connections when a test wants it.
+// Proxy sits between clients and a server, and cuts or silences connections on request of a test.
 //
-// It examines requests in the chunks in which they arrive. A client that waits for each reply sends
-// a request or a pipeline in one chunk, unless it is large. Texts are matched regardless of case.
+// It examines requests in chunks, as they arrive. A client that waits for each reply sends a
+// request or a pipeline in one chunk, unless it is large. Texts are matched regardless of case.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -26,14 +26,14 @@ type Proxy struct {
 	cuts   []cut
 }
 
-// cut is a disturbance, for use once, of the connection of a request that contains a text.
+// cut is a one-time disturbance of the connection of a request that contains a text.
 type cut struct {
 	text    []byte
-	forward bool // pass on the request, and hold back its reply
+	forward bool // pass on the request, and hold back the reply
 	hold    *gate
 }
 
-// NewProxy starts a proxy in front of the server at an address. It ends with the test.
+// NewProxy starts a proxy in front of the server at an address. The proxy ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +118,7 @@ func (p *Proxy) arm(c cut) {
 	p.cuts = append(p.cuts, c)
 }
 
-// arrived records a request, and returns the cut that it triggers, if any.
+// arrived records a request, and returns the cut triggered by the request, if any.
 func (p *Proxy) arrived(request []byte) *cut {
 	request = bytes.ToLower(request) // a copy
 	p.mu.Lock()

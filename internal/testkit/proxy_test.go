@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxied returns a server, a proxy in front of it, and a client that uses the proxy and never
-// retries.
+// proxied returns a server, a proxy in front of the server, and a client that uses the proxy and
+// never retries.
 func proxied(t *testing.T) (*Server, *Proxy, *redis.Client) {
 	s := Start(t)
 	p := NewProxy(t, s.Addr())

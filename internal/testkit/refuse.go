@@ -14,7 +14,7 @@ import (
 // Refusals, until the returned function is called. Nothing else may disturb the server meanwhile.
 func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	t.Helper()
-	// Neither the end of the test's context nor a reset of the server's connections ends it.
+	// Neither the end of the test's context nor a reset of the server's connections ends the refusal.
 	ctx, rdb := context.Background(), redis.NewClient(Options(s.addr))
 	set := func(name, value string) {
 		t.Helper()
@@ -50,14 +50,14 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 				t.Fatal(err)
 			}
 		}
-		follow("127.0.0.1", "1") // nothing listens there, so it keeps its keys
+		follow("127.0.0.1", "1") // nothing listens there, so the keys stay
 		return func() { follow("no", "one"); _ = rdb.Close() }
 	}
 	t.Fatalf("unknown refusal %q", refusal)
 	return nil
 }
 
-// Refusals are the errors with which [Server.Refuse] can make a server refuse.
+// Refusals are the errors available for [Server.Refuse].
 var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM", "READONLY"}
 
 // beBusy runs a script that does not end by itself.
@@ -94,7 +94,7 @@ func (s *Server) beBusy(
 	}
 }
 
-// failToSave makes the server try to save its data to a path that is a folder, which it returns.
+// failToSave makes the server try to save its data to the path of a folder, and returns the path.
 func (s *Server) failToSave(t testing.TB, rdb *redis.Client) (obstacle string) {
 	t.Helper()
 	ctx := context.Background()

@@ -8,7 +8,7 @@ import (
 )
 
 // Seed returns and prints a seed for a test's random numbers. The environment variable QLESS_SEED
-// sets it.
+// sets the seed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

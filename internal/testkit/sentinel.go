@@ -12,7 +12,7 @@ import (
 // StartSentinel starts a sentinel for a test, and stops it when the test ends. The sentinel
 // monitors the master at an address, which counts as down when two sentinels agree. The sentinel
 // listens on addr, or on a free loopback port if addr is empty, and runs under program, as in
-// [LaunchUnder]. StartSentinel returns its address.
+// [LaunchUnder]. StartSentinel returns the sentinel's address.
 func StartSentinel(t testing.TB, program []string, addr, master string) string {
 	t.Helper()
 	fail := func(err error) {
@@ -48,5 +48,5 @@ sentinel failover-timeout %[3]s 5000
 	return addr
 }
 
-// MasterName is the name of the master that sentinels monitor.
+// MasterName is the name of the monitored master.
 const MasterName = "jobs"

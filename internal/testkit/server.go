@@ -1,8 +1,8 @@
-// Package testkit provides tests with Redis servers of their own, and with ways to disturb them.
+// Package testkit provides tests with their own Redis servers, and with ways to disturb them.
 //
-// The server program is redis-server from PATH, or the one named by the environment variable
-// QLESS_REDIS_SERVER, so that tests can run against another version. QLESS_RESP=2 makes clients
-// speak the older protocol, RESP2, instead of RESP3.
+// The server program is redis-server from PATH, or the program named by the environment variable
+// QLESS_REDIS_SERVER, for tests against another version. QLESS_RESP=2 makes clients speak the older
+// protocol, RESP2, instead of RESP3.
 package testkit
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a Redis server on a loopback port, with a folder of its own.
+// Server is a Redis server on a loopback port, with its own folder.
 //
 // Its methods may be called from any goroutine, but only one goroutine at a time may start, end or
 // suspend the server.
@@ -32,10 +32,10 @@ type Server struct {
 }
 
 // Start starts a server for a test, and stops it when the test ends. The server keeps nothing on
-// disk unless the arguments, which are redis-server's own, request it. If the test fails, the
+// disk unless requested by the arguments, which are redis-server's own. If the test fails, the
 // server's log is added to the test's.
 //
-// In a package whose TestMain calls [Main], a server without arguments may be reused from an
+// In a package with a TestMain that calls [Main], a server without arguments may be reused from an
 // earlier test. It is then empty, may have scripts, and is unchanged otherwise.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -56,8 +56,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// patience limits how long a server may take to start or end. It is far more than a healthy server
-// needs, and turns a hang into a failure.
+// patience limits how long a server may take to start or end. A healthy server needs far less: the
+// limit turns a hang into a failure.
 const patience = 30 * time.Second
 
 // Launch is Start for code without a test, such as TestMain: the caller must call Stop.
@@ -104,8 +104,7 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// launch starts the server on a free port, or on another one if another process takes that port
-// first.
+// launch starts the server on a free port, or on another port if a process takes that one first.
 func (s *Server) launch() error {
 	var err error
 	for range 10 {
@@ -145,7 +144,7 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Client returns a client for the server, which is closed when the test ends.
+// Client returns a client for the server, closed when the test ends.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(Options(s.addr))
@@ -168,7 +167,7 @@ func (s *Server) Kill() {
 }
 
 // Restart stops the server gracefully, unless it has ended already, and starts it again with the
-// same address, arguments and folder. If that does not work, the test of Start fails; without one,
+// same address, arguments and folder. If that fails, the test of Start fails; without a test,
 // Restart panics.
 func (s *Server) Restart() {
 	if !s.process.terminate() {

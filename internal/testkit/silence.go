@@ -35,8 +35,8 @@ func (r *recorder) Printf(_ context.Context, format string, args ...any) {
 	}
 }
 
-// Overhear returns a function that returns the text that go-redis has logged since. Silence must
-// have been called, and no other test may run at the same time.
+// Overhear returns a function that returns everything go-redis has logged since. Silence must have
+// been called, and no other test may run at the same time.
 func Overhear(t testing.TB) func() string {
 	t.Helper()
 	r := &overheard

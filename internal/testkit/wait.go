@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Patience limits how long a test waits for an event. It is far more than any event takes, and less
-// than the minute for which jobs are locked by default: it turns a hang into a failure.
+// Patience limits how long a test waits for an event. Any event takes far less time, and jobs are
+// locked for longer by default, a minute: the limit turns a hang into a failure.
 const Patience = 40 * time.Second
 
-// Soon returns a value from a channel, or fails the test if none arrives.
+// Soon returns a value from a channel, or fails the test if no value arrives.
 func Soon[T any](t testing.TB, what string, channel <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)
@@ -23,7 +23,7 @@ func Soon[T any](t testing.TB, what string, channel <-chan T) T {
 	}
 }
 
-// Until waits until a condition holds that no event announces. It polls every millisecond.
+// Until waits for a condition without an event. It polls every millisecond.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)

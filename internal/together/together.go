@@ -11,7 +11,7 @@ import (
 
 // Ask calls question for each element of several concurrently. It returns the answers, and the
 // first error, in the order of the elements. If a user's code panics, so does Ask, in the caller's
-// goroutine, where the panic can be recovered. If it calls runtime.Goexit, that is an error.
+// goroutine, where the panic can be recovered. A call of runtime.Goexit is an error.
 func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
 	panics := make([]any, len(several))
@@ -37,9 +37,9 @@ func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	return answers, nil
 }
 
-// First calls question for each element of several concurrently, and returns the first answer that
-// is known. The context of the others ends, and First does not wait for them. If no answer is
-// known, it returns the first error, in the order of the elements. Panics are as in Ask.
+// First calls question for each element of several concurrently, and returns the first known
+// answer. The context of the other calls ends, and First does not wait for them. Without a known
+// answer, it returns the first error, in the order of the elements. Panics are as in Ask.
 func First[T, A any](
 	ctx context.Context, several []T,
 	question func(ctx context.Context, one T) (answer A, known bool, err error),
@@ -78,8 +78,8 @@ func First[T, A any](
 	return first, false, cmp.Or(errs...)
 }
 
-// Each calls do for each element of several concurrently, and returns the first error in their
-// order.
+// Each calls do for each element of several concurrently, and returns the first error, in the order
+// of the elements.
 func Each[T any](several []T, do func(one T) error) error {
 	_, err := Ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
 	return err

@@ -18,7 +18,7 @@ var (
 	errFour  = errors.New("four")
 )
 
-// double doubles a number, but for 3 and 4.
+// double doubles a number, except for 3 and 4.
 func double(n int) (int, error) {
 	switch n {
 	case 3:
@@ -108,7 +108,7 @@ func TestAskFewLimitsTheCallsAtATime(t *testing.T) {
 	require.Equal(t, []int{2, 4, 10, 12, 14, 16}, answers)
 }
 
-// A caller would otherwise take no answer for an answer.
+// A caller would otherwise mistake no answer for an answer.
 func TestGoexitIsAnError(t *testing.T) {
 	exit := func(n int) (int, error) {
 		runtime.Goexit()

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Marshal writes the exported fields of a struct as JSON, with each duration as a [Text], also in
-// structs that the fields are or point to, unless they marshal themselves. Fields with durations
-// follow the others.
+// Marshal writes the exported fields of a struct as JSON, with each duration as a [Text]. This
+// includes nested structs and pointers to structs, unless they marshal themselves. Fields with
+// durations follow the others.
 func Marshal(v any) ([]byte, error) {
 	value := reflect.ValueOf(v)
 	texts := reflect.New(structWithTexts(value.Type())).Elem()
 	copyFields(texts, value)
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // escaping is up to the caller
+	encoder.SetEscapeHTML(false) // the caller decides on escaping
 	err := encoder.Encode(texts.Interface())
 	return text.Bytes(), err
 }
@@ -34,7 +34,7 @@ func Unmarshal[T any](text []byte, into *T) error {
 	return nil
 }
 
-// withTexts returns a type with texts in the place of durations.
+// withTexts returns a type with texts in place of durations.
 func withTexts(t reflect.Type) reflect.Type {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -63,8 +63,8 @@ func structWithTexts(t reflect.Type) reflect.Type {
 	return made
 }
 
-// fieldsWithTexts does the same for the exported fields of a struct: those without durations, and
-// those with some.
+// fieldsWithTexts does the same for the exported fields of a struct, first without durations, then
+// with durations.
 func fieldsWithTexts(t reflect.Type) (plain, timed []reflect.StructField) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -81,7 +81,7 @@ func fieldsWithTexts(t reflect.Type) (plain, timed []reflect.StructField) {
 	return plain, timed
 }
 
-// copyFields copies the fields that two structs share by name.
+// copyFields copies the fields shared by two structs, by name.
 func copyFields(to, from reflect.Value) {
 	for i := range to.NumField() {
 		if source := from.FieldByName(to.Type().Field(i).Name); source.IsValid() {

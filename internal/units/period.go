@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Period is the time from Since until before Until, of which either may be open.
+// A Period is the time from Since until before Until. Either may be open.
 type Period struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// ParsePeriod reads the ends of a period, of which either may be empty: a time of today or
-// yesterday (14:00), an age (2h, 3d), a date, or a date with a time (2024-01-02 14:00), in UTC.
+// ParsePeriod reads the ends of a period: a time of today or yesterday (14:00), an age (2h, 3d), a
+// date, or a date with a time (2024-01-02 14:00), in UTC. Either end may be empty.
 func ParsePeriod(since, until string, now time.Time) (p Period, err error) {
 	if p.Since, err = moment(since, now.UTC()); err != nil {
 		return p, err
@@ -28,7 +28,7 @@ func (p Period) Has(t time.Time) bool {
 	return !t.Before(p.Since) && (p.Until.IsZero() || t.Before(p.Until))
 }
 
-// Overlaps reports whether a part of the time from first to last is in the period.
+// Overlaps reports whether any time from first to last is in the period.
 func (p Period) Overlaps(first, last time.Time) bool {
 	return !last.Before(p.Since) && (p.Until.IsZero() || first.Before(p.Until))
 }

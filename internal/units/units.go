@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Age formats an age in whole seconds and two units, such as 7m12s or 1h00m, so that a column of
-// ages is even. It returns "-" for none.
+// Age formats an age in whole seconds and two units, such as 7m12s or 1h00m, which keeps a column
+// of ages even. It returns "-" for none.
 func Age(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -89,8 +89,7 @@ func Rate(r float64) string {
 	return strconv.FormatFloat(r, 'f', 0, 64)
 }
 
-// A Text is a duration that is written in JSON as text, without loss, such as 1m30s, 250ms or
-// forever.
+// A Text is a duration written in JSON as text, without loss, such as 1m30s, 250ms or forever.
 type Text time.Duration
 
 // forever is the text of an unlimited time, which is -1.
@@ -110,7 +109,7 @@ func (t Text) String() string {
 	return text
 }
 
-// Known returns a duration as a Text, or nil for a negative one, which means unknown.
+// Known returns a duration as a Text, or nil for a negative (unknown) duration.
 func Known(d time.Duration) *Text {
 	if d < 0 {
 		return nil

@@ -12,8 +12,8 @@ type Envelope struct {
 	Bytes []byte `json:"b"`
 }
 
-// OpenEnvelope returns the envelope in data, or nil if it has none. Other clients may have written
-// its members in any order and with white space.
+// OpenEnvelope returns the envelope in data, or nil. Other clients may have written the members in
+// any order and with white space.
 func OpenEnvelope(data string) *Envelope {
 	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
@@ -28,7 +28,7 @@ func OpenEnvelope(data string) *Envelope {
 	return &e
 }
 
-// openOwn opens an envelope as json.Marshal writes it, many times as fast as json.Unmarshal.
+// openOwn opens an envelope as written by json.Marshal, many times as fast as json.Unmarshal.
 func openOwn(data string) (*Envelope, bool) {
 	rest, begins := strings.CutPrefix(data, `{"x:codec":"`)
 	rest, ends := strings.CutSuffix(rest, `"}`)
@@ -41,5 +41,5 @@ func openOwn(data string) (*Envelope, bool) {
 	return &Envelope{codec, bytes}, err == nil && whole
 }
 
-// isSpecial reports whether a character may not stand for itself in JSON.
+// isSpecial reports whether a character may need escaping in JSON.
 func isSpecial(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }

@@ -13,11 +13,11 @@ import (
 // maxDepth is the deepest nesting of JSON that Lua can decode.
 const maxDepth = 1000
 
-// NotJSON is the reason that text is not JSON.
+// NotJSON is the reason given for invalid JSON.
 const NotJSON = "is not JSON"
 
 // CheckJSON describes why text can't be the data of a job: it is not JSON, or a script of this or
-// another client could not read it. It returns the empty string if there is no reason.
+// another client could not read it. For valid data, CheckJSON returns the empty string.
 func CheckJSON(text []byte) string {
 	c := checker{text: text}
 	c.space()
@@ -32,17 +32,17 @@ func CheckJSON(text []byte) string {
 	return c.problem
 }
 
-// IsJSON does the same as json.Valid, faster.
+// IsJSON is a faster json.Valid.
 func IsJSON(text []byte) bool { return CheckJSON(text) == "" || json.Valid(text) }
 
-// A checker reads JSON up to the place at.
+// A checker has read JSON up to the position at.
 type checker struct {
 	text    []byte
 	at      int
-	problem string // the first one; nothing is read after it
+	problem string // the first problem; reading stops there
 }
 
-// fail notes a problem, unless there is one.
+// fail records the first problem.
 func (c *checker) fail(problem string) {
 	if c.problem == "" {
 		c.problem, c.at = problem, len(c.text)
@@ -57,7 +57,7 @@ func (c *checker) next() byte {
 	return 0
 }
 
-// skip reads a byte, and reports whether it was there.
+// skip reads a byte, and reports whether it was found.
 func (c *checker) skip(b byte) bool {
 	if c.at == len(c.text) || c.text[c.at] != b {
 		return false
@@ -92,7 +92,7 @@ func (c *checker) space() {
 	}
 }
 
-// value reads a value that is inside depth others.
+// value reads a value inside depth others.
 func (c *checker) value(depth int) {
 	switch b := c.next(); b {
 	case '"':
@@ -185,8 +185,8 @@ func (c *checker) quoted() {
 	}
 }
 
-// plainBytes counts the bytes at the beginning of text that stand for themselves in a string. It
-// looks at eight at a time: subtracting a character from each sets the highest bit of smaller ones.
+// plainBytes counts the bytes at the beginning of text that need no escaping in a string. It checks
+// eight at a time: subtracting a character from each sets the highest bit of smaller ones.
 func plainBytes(text []byte) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -195,7 +195,7 @@ func plainBytes(text []byte) int {
 		quote, backslash := word^each*'"', word^each*'\\'
 		found := ((word-each*' ')&^word | (quote-each)&^quote | (backslash-each)&^backslash) & high
 		if found != 0 {
-			return n + bits.TrailingZeros64(found)/8 // the first one is exact, later ones may not be
+			return n + bits.TrailingZeros64(found)/8 // the first bit is exact, later ones may not be
 		}
 	}
 	for n < len(text) && text[n] >= ' ' && text[n] != '"' && text[n] != '\\' {

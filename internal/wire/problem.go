@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A Problem is why the script does nothing with a job or an argument.
+// A Problem is the reason why the script rejects a job or an argument.
 type Problem struct {
 	Code string // of a qless.Error
-	JID  string // of the job that it is about; empty if there is none
-	Text string // with a JID, what follows "the job"
+	JID  string // of the job concerned, if any
+	Text string // with a JID, the text after "the job"
 }
 
-// serverCode is the code of errors of the server.
+// serverCode is the code of server errors.
 const serverCode = "server"
 
-// parseProblem parses the text of a problem: the code, the lengths of the jid and of the text, and
-// these, separated by spaces. Anything may follow them.
+// parseProblem parses the text of a problem: the code, the lengths of the jid and of the text, the
+// jid and the text, separated by spaces. Anything may follow.
 func parseProblem(text string) (p Problem, ok bool) {
 	parts := strings.SplitN(text, " ", 4)
 	if len(parts) < 4 {
@@ -32,12 +32,12 @@ func parseProblem(text string) (p Problem, ok bool) {
 		return Problem{}, false
 	}
 	p = Problem{Code: parts[0], JID: rest[:jid], Text: rest[jid+1:]}
-	p.Text = p.Text[:min(length, uint64(len(p.Text)))] // the server may have cut it
+	p.Text = p.Text[:min(length, uint64(len(p.Text)))] // the server may have cut the text
 	return p, true
 }
 
-// RaisedProblem finds the problem that the script raised, "Area(): problem", in an error of the
-// server, which adds its own words before and after it.
+// RaisedProblem finds a problem raised by the script, "Area(): problem", in a server error, where
+// other words surround it.
 func RaisedProblem(answer string) (p Problem, ok bool) {
 	_, text, found := strings.Cut(answer, "(): ")
 	if !found {
@@ -46,7 +46,7 @@ func RaisedProblem(answer string) (p Problem, ok bool) {
 	return parseProblem(text)
 }
 
-// RefusedProblem returns the problem with one of several jobs, if a script's reply for it is one.
+// RefusedProblem returns the problem with one of several jobs, if a script's reply reports one.
 func RefusedProblem(reply string) (p Problem, refused bool) {
 	text, refused := strings.CutPrefix(reply, "!")
 	if !refused {
@@ -59,8 +59,8 @@ func RefusedProblem(reply string) (p Problem, refused bool) {
 	return p, true
 }
 
-// LeavesRest reports whether a script's reply for a job that has ended has the mark of dependents
-// that must still be released or notified.
+// LeavesRest reports whether a script's reply for an ended job is marked for dependents that must
+// still be released or notified.
 func LeavesRest(reply string) bool {
 	return strings.HasSuffix(reply, "+") && !strings.HasPrefix(reply, "!")
 }

@@ -17,8 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// A List is a JSON array. Anything else is an empty list, in particular {}, which is how Lua writes
-// one.
+// A List is a JSON array. Anything else is an empty list, in particular {}, Lua's empty array.
 type List[T any] []T
 
 // UnmarshalJSON reads an array.
@@ -43,7 +42,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	switch {
 	case raw[0] == '"' && (bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw)):
 		return json.Unmarshal(raw, (*string)(t))
-	case raw[0] == '"': // almost every text; decoding it costs much more
+	case raw[0] == '"': // almost every text; decoding costs much more
 		*t = Text(raw[1 : len(raw)-1])
 	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		*t = Text(raw)
@@ -51,7 +50,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A Raw is a [Text] that keeps invalid UTF-8, so that a name can be sent back.
+// A Raw is a [Text] that keeps invalid UTF-8, which allows sending a name back.
 type Raw string
 
 // UnmarshalJSON reads a string or a number.
@@ -86,7 +85,7 @@ func validBytes(text []byte) int {
 	return len(text)
 }
 
-// Strings returns texts as strings, nil when there are none.
+// Strings returns texts as strings, or nil without texts.
 func Strings[T ~string](texts []T) []string {
 	if len(texts) == 0 {
 		return nil
@@ -98,7 +97,7 @@ func Strings[T ~string](texts []T) []string {
 	return out
 }
 
-// A Number is a JSON number, or a string that holds one; anything else is 0.
+// A Number is a JSON number, or a string with a number; anything else is 0.
 type Number float64
 
 // UnmarshalJSON reads a number.
@@ -132,8 +131,8 @@ func (n Number) LargeInt() int {
 	}
 }
 
-// Time returns the number as seconds since 1970, to the microsecond. Numbers that can't be a time,
-// including 0, are the zero time.
+// Time returns the number as seconds since 1970, to the microsecond. Impossible times, including 0,
+// are the zero time.
 func (n Number) Time() time.Time {
 	if n <= 0 || n > 1e11 {
 		return time.Time{}
@@ -147,7 +146,7 @@ func (n Number) Duration() time.Duration {
 	return time.Duration(math.Round(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second)))
 }
 
-// DecodeJSON reads a reply that is a JSON document.
+// DecodeJSON reads a reply in the form of a JSON document.
 func DecodeJSON[T any](reply any) (T, error) {
 	var value T
 	raw, ok := reply.(string)
@@ -188,7 +187,7 @@ func repaired(text string) []byte {
 }
 
 // repairedWord returns a number that only Lua reads, such as -Infinity, nan or 0x10, as null, and
-// any other word as it is.
+// any other word unchanged.
 func repairedWord(word string) string {
 	_, notDecimal := strconv.ParseFloat(word, 64)
 	_, notHex := strconv.ParseInt(word, 0, 64)
@@ -201,7 +200,7 @@ func repairedWord(word string) string {
 // between holds the characters that end a number in JSON.
 const between = "[]{}:, \t\r\n"
 
-// escaped returns a string of JSON with its control characters escaped.
+// escaped returns a JSON string with its control characters escaped.
 func escaped(quoted string) []byte {
 	var out []byte
 	for i := range len(quoted) {
@@ -214,7 +213,7 @@ func escaped(quoted string) []byte {
 	return out
 }
 
-// DecodeInt reads a reply that is an integer.
+// DecodeInt reads an integer reply.
 func DecodeInt(reply any) (int, error) {
 	switch v := reply.(type) {
 	case int64:
@@ -227,7 +226,7 @@ func DecodeInt(reply any) (int, error) {
 	return 0, Unexpected(reply)
 }
 
-// DecodeStrings reads a reply that is an array of strings.
+// DecodeStrings reads a reply with an array of strings.
 func DecodeStrings(reply any) ([]string, error) {
 	items, ok := reply.([]any)
 	if !ok {
@@ -245,14 +244,14 @@ func DecodeStrings(reply any) ([]string, error) {
 // Unexpected returns the error for a reply of the wrong type, with the beginning of the reply.
 func Unexpected(reply any) error { return fmt.Errorf("unexpected reply: %.100v", reply) }
 
-// Items returns the items of a reply that is a list, and otherwise none.
+// Items returns the items of a list reply, and otherwise none.
 func Items(reply any) []any {
 	list, _ := reply.([]any)
 	return list
 }
 
-// Parts returns the parts of a reply that may have large data: the JSON, its fields about jobs
-// that are not in it, and the data.
+// Parts returns the parts of a reply that may have large data: the JSON, the job fields outside the
+// JSON, and the data.
 func Parts(reply any) (text any, rest string, large []any) {
 	parts := Items(reply)
 	if len(parts) < 2 {
@@ -269,7 +268,7 @@ func Anys(args []any, texts ...string) []any {
 	return args
 }
 
-// AsString returns a part of a reply as a string, or the empty string if it is not one.
+// AsString returns a part of a reply as a string, or the empty string for other types.
 func AsString(part any) string {
 	s, _ := part.(string)
 	return s
@@ -284,15 +283,15 @@ func AsStrings(parts []any) []string {
 	return texts
 }
 
-// AsNumber returns a part of a reply as a number, or 0 if it is not a string with one.
+// AsNumber returns a part of a reply as a number, or 0 if it is not a string with a number.
 func AsNumber(part any) Number { return parseNumber(AsString(part)) }
 
-// FormatTime formats a time as scripts read it: in seconds since 1970, with microseconds.
+// FormatTime formats a time for scripts: in seconds since 1970, with microseconds.
 func FormatTime(t time.Time) string {
 	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
 }
 
-// FormatSeconds formats a duration in seconds, with as many digits as it needs.
+// FormatSeconds formats a duration in seconds, with as many digits as needed.
 func FormatSeconds(d time.Duration) string {
 	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
@@ -310,8 +309,8 @@ func JSONList(names []string) string {
 	return string(text)
 }
 
-// State returns the name in Go of a job's state on the server. "stalled" there is a job that was
-// taken from its worker; in Go, it is one that still runs with a lock that has ended.
+// State returns the name in Go of a job's state on the server. On the server, a "stalled" job was
+// taken from its worker; in Go, a stalled job is still running, but its lock has expired.
 func State[T ~string](name T) string {
 	if name == "stalled" {
 		return "timed_out"
@@ -319,7 +318,7 @@ func State[T ~string](name T) string {
 	return string(name)
 }
 
-// Distinct returns the texts, each once, in the same order.
+// Distinct returns the distinct texts, in the same order.
 func Distinct(texts []string) []string {
 	seen := make(map[string]bool, len(texts))
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {

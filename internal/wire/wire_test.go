@@ -42,7 +42,7 @@ func TestValuesInAnyFormThatScriptsGiveThem(t *testing.T) {
 	}
 }
 
-// A value that is read into again loses its old contents.
+// A value loses its old contents when read into again.
 func TestValuesAreReplaced(t *testing.T) {
 	value := reply{List: wire.List[wire.Text]{"a"}, Text: "t", Number: 1}
 	require.NoError(t, json.Unmarshal([]byte(`{"List":{},"Text":false,"Number":false}`), &value))
@@ -150,7 +150,7 @@ func TestDurationsAndTimesAsTheScriptsReadThem(t *testing.T) {
 	require.Equal(t, "1704196800.000001", wire.FormatTime(noon.Add(1999)))
 }
 
-// FuzzDecodeJSON reads any document: what is read can be written, and reads back equal.
+// FuzzDecodeJSON reads any document: any value read can be written, and reads back equal.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, raw := range []string{
 		`{"List":["a",5,null],"Text":"t","Number":1.5}`, `{"List":{},"Text":5,"Number":"7"}`,
@@ -211,7 +211,7 @@ func TestRepliesThatOnlyLuaReads(t *testing.T) {
 		} {
 			got, err := wire.DecodeJSON[reply](raw)
 			require.NoError(t, err, raw)
-			if word == "1e999" { // this one is JSON
+			if word == "1e999" { // 1e999 is JSON
 				want.List = got.List
 			}
 			require.Equal(t, want, got, raw)
@@ -219,7 +219,7 @@ func TestRepliesThatOnlyLuaReads(t *testing.T) {
 	}
 }
 
-// Data that is not JSON, or that Lua's decoder does not take for JSON, is found before it is sent.
+// Data that is not JSON, or that Lua's decoder does not accept as JSON, is found before sending.
 func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 	for _, readable := range []string{
@@ -242,7 +242,7 @@ func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 	}
 }
 
-// An envelope is read as encoding/json reads it, in the usual form and in any other.
+// An envelope is read like encoding/json does, in the usual form and in any other.
 func TestEnvelopesAreReadAsJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"x:codec":"zip:k","b":"aGVsbG8="}`, `{"b":"aGVsbG8=","x:codec":"zip:k"}`,

@@ -1,4 +1,4 @@
--- depends: both jobs of a dependency have it. A job waits only for jobs that can still complete,
+-- depends: both jobs of a dependency record it. A job waits only for jobs that can still complete,
 -- and is notified when one of them fails.
 --
 -- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
@@ -11,7 +11,7 @@ local function dependents_key(jid)
   return job_key(jid) .. '-dependents'
 end
 
--- Removes a dependency, and releases the job if it has no other.
+-- Removes a dependency, and releases the job if no other is left.
 local function let_go(jid, other)
   undepend(jid, other)
   local job = fields_of(jid)
@@ -20,7 +20,7 @@ local function let_go(jid, other)
   end
 end
 
--- Whether a job acts on the failure of one that it waits for.
+-- Whether a job acts on the failure of a parent.
 local function acts_on_failure(jid)
   local _, values = split_options(try('hget', job_key(jid), 'x:o') or '')
   local policy = type(values[POLICY]) == 'table' and values[POLICY]['do']
@@ -42,7 +42,7 @@ local function check(key, member, jid, other)
     diagnose('dependency_left', key, member, state or 'gone', undo,
       dependencies_key(jid), 'set', dependents_key(other), 'set')
   elseif theirs ~= 'open' and is_in(rest_key(other), jid) then
-    return -- it is going to be released
+    return -- about to be released
   elseif not theirs or theirs == 'complete' then
     diagnose('dependency_over', key, member, theirs or 'gone', undo,
       dependencies_key(jid), 'set', dependents_key(other), 'set', work, 'zset')

@@ -4,8 +4,8 @@
 -- Items  s:<kind>:<day>:<queue> field, x:stats:<day>:<queue> field, x:rates:<minute> field,
 --        x:fair:<priority>:<queue>, x:fair:<priority>:<queue> tenant
 
--- The figures that may be below zero: a mean of waits by several clocks, and the number of jobs
--- that failed on a day and are still failed, if the figures of that day had expired.
+-- The figures that may be negative: a mean of waits by several clocks, and the number of jobs that
+-- failed on a day and are still failed, if the figures of that day had expired.
 local SIGNED = {mean = true, failed = true}
 
 local function check_count(key, field)

@@ -1,10 +1,10 @@
--- job: a job is where its state says, its locks agree, and its tags, lifetime and limit know it.
--- Whether a failure group has a job is expensive to find out: of a failed job it reports ?failed,
--- and checks if the item has the member group.
+-- job: a job is where its state says, and its locks, tags, lifetime and limits agree. Looking for a
+-- job in a failure group is expensive: a failed job is reported as ?failed, and its group is
+-- checked only for the item's member group.
 --
 -- Items  j:<jid>, j:<jid> group
 
--- When the life of a job ends, or nil.
+-- The end of a job's lifetime, or nil.
 local function end_of(job)
   local _, values = split_options(job['x:o'])
   if (values[START_BY] or values[TTL]) and not is_last_put(job.id, values.put) then
@@ -31,14 +31,14 @@ local function check_place(job, key, member)
   return true
 end
 
--- Sets the end of a lock everywhere.
+-- Sets a lock's expiry everywhere.
 local function set_lock(job, ends)
   call('zadd', queue_key(job.queue, 'locks'), ends, job.id)
   call('zadd', worker_key(job.worker), ends, job.id)
   call('hset', job_key(job.id), 'expires', ends)
 end
 
--- The last of the possible ends of a lock; now if there is none.
+-- The latest possible expiry of a lock; now if there is none.
 local function last_end(ends)
   local last = 0
   for _, at in pairs(ends) do
@@ -57,7 +57,7 @@ local function check_lock(job, key)
     diagnose('no_worker', key, '', '', false)
     return
   elseif is_graced(job) then
-    return -- the worker's list has a check of its own
+    return -- the worker's list has its own check
   end
   local locks, jobs = queue_key(job.queue, 'locks'), worker_key(worker)
   local held, listed = score_at(locks, job.id), score_at(jobs, job.id)
@@ -95,7 +95,7 @@ local function check_tags(job, key)
   end
 end
 
--- A sweep corrects a time that is too early. It looks again at a job that it can't delete.
+-- A sweep corrects a deadline that is too early, and looks again at a job that it can't delete.
 local function check_deadline(job, key)
   local ends, noted = end_of(job), score_at(prefix .. 'x:until', job.id)
   if ends and not (noted and noted <= math.max(ends, now) + LOOK_AGAIN + 1) then
@@ -105,7 +105,7 @@ local function check_deadline(job, key)
   end
 end
 
--- A job that could hold its unique key has it unless another one does.
+-- A job that could hold its unique key does so unless another job does.
 local function check_claim(job, key)
   local claim = claim_of(job['x:o'])
   if claim and claim.m ~= 'for' and kept_by(claim.k, job.id) and not holder_of(claim.k) then
@@ -115,7 +115,7 @@ local function check_claim(job, key)
   end
 end
 
--- A running job has a slot of each of its limits that bounds the number of jobs.
+-- A running job has a slot of each of its limits with a maximum number of jobs.
 local function check_slots(job, key)
   for _, name in ipairs(job.state == 'running' and limits_of(job['x:o']) or none) do
     local held = limit_key(name, 'held')

@@ -1,5 +1,5 @@
--- limits: jobs with a slot of a limit run, jobs that wait for one are parked, and definitions can
--- be read.
+-- limits: jobs with a slot of a limit are running, jobs waiting for a slot are parked, and
+-- definitions can be read.
 --
 -- Items  x:limit:<name>:held jid, x:limit:<name>:wait jid, x:limits name
 

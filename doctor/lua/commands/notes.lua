@@ -2,10 +2,10 @@
 --
 -- Items  j:<jid>-history, r:<jid>, f:<group>, q:<queue>-<part>, failures group, x:unique:<key>,
 --        x:until jid, x:rest jid, tracked jid, failed-jobs-list jid, x:schedule-ids id, and, with
---        the seconds as the member, keys that have to expire, such as x:empty, x:worker:<name> and
+--        the seconds as the member, keys that must expire, such as x:empty, x:worker:<name> and
 --        x:rates:<minute>
 
--- The number of seconds for which work may be left: others may be doing it until then.
+-- How many seconds work may be left undone: others may be doing it until then.
 local PATIENCE = 60
 
 -- The number of jobs examined at the end of a failure group, and of due jobs of a queue.
@@ -18,7 +18,7 @@ local function change(operation, key, ...)
   end
 end
 
--- Whether a job holds the key that a claim is for.
+-- Whether a job holds the key of a claim.
 local function holds(jid, name)
   local job = fields_of(jid)
   local claim = job and claim_of(job['x:o'])
@@ -100,7 +100,7 @@ local function was_due(key, jid, at)
   return job and place_of(job) == key and (job.state ~= 'running' or finite(job.expires, 0) <= at)
 end
 
--- Reports jobs of a queue that fell due, or whose locks expired, long ago.
+-- Reports jobs of a queue that fell due, or had locks that expired, long ago.
 local function check_due(key)
   local at = now - PATIENCE
   local jids = try('zrangebyscore', key, 0, exact(at), 'LIMIT', 0, LOOKED)
@@ -131,7 +131,7 @@ local function check_listed(key, queue, part)
   end
 end
 
--- Checks a deadline of a job.
+-- Checks a job's deadline.
 local function check_life(key, jid)
   local job = fields_of(jid) or {}
   if not has_lifetime(job['x:o'] or '') then
@@ -146,8 +146,8 @@ local function check_life(key, jid)
   end
 end
 
--- The checks of single keys by prefix, called with the rest of the key. Below, those of members, by
--- key.
+-- The checks of single keys by prefix, called with the rest of the key. The checks of members, by
+-- key, follow below.
 local keys = {
   j = check_history, r = check_recurs,
   f = function(key, group)

@@ -1,5 +1,5 @@
 -- place: the members of the parts of a queue, of the completed jobs and of a failure group are jobs
--- that belong there, and a failure group has each of them once.
+-- that belong there, and a failure group lists each job once.
 --
 -- Items  q:<queue>-<part> jid, completed jid, f:<group> jid, f:<group> 2x<jid>
 
@@ -27,7 +27,7 @@ local function check_recurring(key, jid)
   end
 end
 
--- When a scheduled job is due is known only if a limit has parked it.
+-- The due time of a scheduled job is known only if a limit has parked it.
 local function check_due(job, key)
   local due = score_at(key, job.id)
   if job.state == 'scheduled' and due and not is_possible(due) then
@@ -60,7 +60,7 @@ local function check_member(key, jid)
   end
 end
 
--- A jid in a failure group twice: all but the oldest entry can go.
+-- A jid occurs in a failure group twice: all but the oldest entry can go.
 local function check_twice(key, member)
   local jid = string.sub(member, 3)
   local at = try('lpos', key, jid, 'COUNT', 0)
@@ -78,7 +78,7 @@ return each(function(name, member, key)
   end
   local check = between(name, 'q:', '-recur') and check_recurring or check_member
   local kind, details, repair = check(key, member)
-  -- It may have left since it was read.
+  -- The member may have left since it was read.
   if kind and is_at(key, member) then
     diagnose(kind, key, member, details, repair)
   end

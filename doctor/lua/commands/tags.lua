@@ -1,4 +1,4 @@
--- tags: the members of a tag are jobs that have it, and the counter of a tag is their number.
+-- tags: a tag's members are jobs with the tag, and its counter is their number.
 --
 -- Items  t:<tag> jid, tags tag, t:<tag>
 

@@ -1,11 +1,11 @@
--- workers: the list of a worker has the jobs that it runs, and workers that wait for jobs are
+-- workers: a worker's list has the jobs that the worker runs, and workers that wait for jobs are
 -- alive.
 --
 -- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
 --        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues
 
--- Whether a worker shows no sign of life: it is not registered, and has no subscription. Receivers
--- are never registered.
+-- Whether a worker shows no sign of life: no registration, and no subscription. Receivers are never
+-- registered.
 local function is_dead(worker)
   if string.byte(worker) == LIST then
     return not is_there(listed_key(string.sub(worker, 2)))

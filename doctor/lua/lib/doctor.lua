@@ -1,6 +1,5 @@
--- Functions that the doctor's checks share. A check examines some items and returns their problems.
--- Given a kind of problem, it repairs the problems of that kind, which it finds again in the same
--- step.
+-- Functions shared by the doctor's checks. A check examines some items and returns their problems.
+-- Given a kind, it repairs the problems of that kind, and looks for them again in the same step.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     CHECK; NOW, or '' for the server's clock; the kind to repair, or '' to check; then the
@@ -18,8 +17,8 @@ local function fits(key, typ)
   return found == typ or found == 'none'
 end
 
--- Reports a problem, or repairs it. repair is false if no repair is safe. It writes the keys that
--- follow, each with its type: if one has another type, it is not safe either.
+-- Reports a problem, or repairs it. repair is false if no repair is safe. The repair writes the
+-- keys that follow, each with its type: a key of another type makes it unsafe, too.
 local function diagnose(kind, key, member, details, repair, ...)
   local written = {...}
   for i = 1, #written, 2 do
@@ -35,7 +34,7 @@ local function diagnose(kind, key, member, details, repair, ...)
   end
 end
 
--- Calls a function for each item: with its key without the prefix, its member, and its key.
+-- Calls a function for each item with the key without the prefix, the member, and the whole key.
 local function each(check)
   for i = 4, #ARGV, 2 do
     check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
@@ -73,7 +72,7 @@ local function is_possible(time)
   return finite(time) ~= nil and time >= 0 and time <= LATEST
 end
 
--- The same for the end of a lock.
+-- The same for a lock's expiry.
 local function is_possible_end(time)
   return is_possible(time) and time <= now + LONGEST_LOCK
 end
@@ -94,7 +93,7 @@ local FIELDS = {
   'retries', 'remaining',
 }
 
--- The fields of a job by name, or nil if there is no such job.
+-- A job's fields by name, or nil if the job does not exist.
 local function fields_of(jid)
   local values = try('hmget', job_key(jid), unpack(FIELDS))
   local job, any = {id = jid}, false
@@ -106,13 +105,13 @@ local function fields_of(jid)
   return (any or is_there(job_key(jid))) and job or nil
 end
 
--- Whether the worker of a running job has lost its lock, and the grace period lasts.
+-- Whether a running job's worker has lost the lock, and the grace period lasts.
 local function is_graced(job)
   local ends = job.grace and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
   return is_possible_end(ends) and in_grace(job.grace, job.expires, ends)
 end
 
--- The state of a job, nil if there is no such job.
+-- A job's state, or nil if the job does not exist.
 local function state_of(jid)
   local state = try('hget', job_key(jid), 'state')
   return type(state) == 'string' and state or is_there(job_key(jid)) and 'unknown' or nil
@@ -123,7 +122,7 @@ local PARTS = {
   depends = 'depends',
 }
 
--- The key that a job belongs in by its state, or nil.
+-- The key where a job belongs by its state, or nil.
 local function place_of(job)
   if PARTS[job.state] then
     return job.queue and job.queue ~= '' and queue_key(job.queue, PARTS[job.state]) or nil
@@ -135,7 +134,7 @@ local function place_of(job)
   end
 end
 
--- The type of the key in which a job in a state belongs.
+-- The type of the key where a job in a state belongs.
 local function place_type(state)
   return state == 'failed' and 'list' or 'zset'
 end
@@ -161,7 +160,7 @@ local function limit_of(job)
   return parked_by(job.state, job.time, job['x:parked'])
 end
 
--- The score of a job where it belongs; nil if unknown, such as when a scheduled job falls due.
+-- A job's score where it belongs; nil if unknown, as for the due time of a scheduled job.
 local function usual_score(job)
   if job.state == 'waiting' or job.state == 'stalled' then
     return waiting_score(job)
@@ -199,7 +198,7 @@ local function take_out(key, member)
   end
 end
 
--- Moves a job that has waited for others, and has no dependencies left, to its next place.
+-- Moves a job that has waited for parents, and has none left, to its next place.
 local function go_on(job)
   local due = not job['x:undelayed'] and finite(job.scheduled)
   job.state = due and 'scheduled' or 'waiting'

@@ -14,7 +14,7 @@ import (
 )
 
 // helper is added to each package with changes. mutant reports whether a change is chosen. While
-// the tests are recorded, it writes what it is asked to the log.
+// the tests are recorded, mutant writes the requested changes to the log.
 const helper = `package %s
 
 import (
@@ -72,7 +72,7 @@ func mutantScript(file string) string {
 }
 `
 
-// patched are the files that embed a script, and the one that reads the logs of servers.
+// patched are the files that embed a script, and the reader of server logs.
 var patched = []string{
 	"scripts_embed.go", "doctor/checks.go", "lua/classic.go", "internal/testkit/log.go",
 }
@@ -91,8 +91,8 @@ type bench struct {
 	changes []change
 	lua     luaSources
 	reached []map[string][]string // the tests that run each change, by package
-	reaches map[string]int        // how many changes a test of a package runs
-	seconds map[string]float64    // that it took
+	reaches map[string]int        // the number of changes run by a test of a package
+	seconds map[string]float64    // the time taken
 }
 
 // build builds the tests of all packages.
@@ -144,7 +144,7 @@ func (b *bench) goTool(args ...string) (string, error) {
 	return string(output), err
 }
 
-// apart returns the changes without those of Go that overlap an earlier one.
+// apart returns the changes except for Go changes that overlap an earlier one.
 func apart(all []change) []change {
 	var kept []change
 	for _, c := range all {
@@ -158,7 +158,7 @@ func apart(all []change) []change {
 
 var compileError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):`)
 
-// without returns the changes without those at the places of compile errors.
+// without returns the changes except for changes with compile errors.
 func without(all []change, output string) []change {
 	for _, m := range compileError.FindAllStringSubmatch(output, -1) {
 		line, _ := strconv.Atoi(m[2])
@@ -216,7 +216,7 @@ func (b *bench) writeOverlay() error {
 
 var packageClause = regexp.MustCompile(`(?m)^package (\w+)`)
 
-// guarded returns code with all changes of a file, of which an environment variable chooses one.
+// guarded returns code with all changes of a file. An environment variable chooses one of them.
 func (b *bench) guarded(code string, ids []int) string {
 	slices.SortFunc(ids, func(x, y int) int { return b.changes[y].at - b.changes[x].at })
 	for _, i := range ids {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// swapped has the operator that is put in the place of another.
+// swapped has the replacement of each operator.
 var swapped = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -21,7 +21,7 @@ type goFile struct {
 	changes []change
 }
 
-// goChanges returns the changes of a Go file. Some of them do not compile.
+// goChanges returns the changes of a Go file. Some do not compile.
 func goChanges(code string) ([]change, error) {
 	f := &goFile{code: code, fset: token.NewFileSet()}
 	parsed, err := parser.ParseFile(f.fset, "", code, parser.SkipObjectResolution)
@@ -67,8 +67,8 @@ func (f *goFile) add(node ast.Node, text, guarded string) {
 	f.changes = append(f.changes, change{at: at, end: end, text: text, guarded: guarded})
 }
 
-// binary changes the operator of an expression, and a number in it. Every error is looked at, so
-// that to change this is noticed.
+// binary changes the operator of an expression, and a number in it. Error checks are not changed:
+// every error is checked, so tests would notice.
 func (f *goFile) binary(x *ast.BinaryExpr) {
 	a, b := f.text(x.X), f.text(x.Y)
 	if b == "nil" && (a == "err" || a == "e") {

@@ -13,21 +13,21 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// luaToken matches comments, texts and the beginnings of conditions. Its group matches brackets and
+// luaToken matches comments, texts and the beginnings of conditions. The group matches brackets and
 // tokens to change.
 var luaToken = regexp.MustCompile(`--[^\n]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"` +
 	`|\b(?:else)?if |(\b[A-Za-z_][\w.]*|\b\d+\b|[<>=~]=|[<>()])`)
 
-// opposite has the change of each token but numbers and names.
+// opposite has the change of each token except numbers and names.
 var opposite = map[string]string{
 	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "==",
 	"and": "or", "or": "and", "not": "", "true": "false", "false": "true",
 }
 
-// luaChanges returns the changes of a Lua file. Some of them are no Lua.
+// luaChanges returns the changes of a Lua file. Some are not valid Lua.
 func luaChanges(code string) ([]change, error) {
 	var all []change
-	condition := -1 // the beginning of one
+	condition := -1 // the beginning of a condition
 	for _, m := range luaToken.FindAllStringSubmatchIndex(code, -1) {
 		at, end := m[0], m[1]
 		token := code[at:end]
@@ -52,10 +52,10 @@ func luaChanges(code string) ([]change, error) {
 	return all, nil
 }
 
-// lineTo returns the beginning of a line, up to some byte.
+// lineTo returns the beginning of a line, up to a byte.
 func lineTo(code string, at int) string { return code[strings.LastIndex(code[:at], "\n")+1 : at] }
 
-// callEnd returns the end of the arguments that begin at some byte.
+// callEnd returns the end of the arguments that begin at a byte.
 func callEnd(code string, at int) int {
 	depth := 0
 	for _, m := range luaToken.FindAllStringIndex(code[at:], -1) {
@@ -101,14 +101,14 @@ func (s luaSources) below(folder string) fs.FS {
 	return sub
 }
 
-// with returns the sources with other code in a file.
+// with returns the sources with new code in a file.
 func (s luaSources) with(file string, code []byte) luaSources {
 	s = maps.Clone(s)
 	s[file] = &fstest.MapFile{Data: code}
 	return s
 }
 
-// parses reports whether the sources are right.
+// parses reports whether the sources are valid.
 func (s luaSources) parses() bool {
 	_, err := luasrc.FactsOf(s.below("lua"))
 	return err == nil
@@ -139,13 +139,13 @@ func (s luaSources) write(to string) error {
 	return nil
 }
 
-// marked returns the sources with a mark where a change is run: a statement that logs its number.
-// It begins a line, the last one up to the change where a statement may begin. It also reports
-// whether there is one.
+// marked returns the sources with a mark before a change: a statement that logs its number. The
+// mark begins the last line up to the change where a statement may begin. marked reports whether
+// such a line exists.
 func (s luaSources) marked(c change, id int) (luaSources, bool) {
 	mark := "redis.log(3, 'mutant " + strconv.Itoa(id) + "') "
 	lines := strings.SplitAfter(string(s[c.file].Data), "\n")
-	depth := 100 // the indentation of the choice of which the change is a condition
+	depth := 100 // the indentation of the if statement with the changed condition
 	for i := c.line() - 1; i >= 0; i-- {
 		line := strings.TrimLeft(lines[i], "\t")
 		indent := len(lines[i]) - len(line)

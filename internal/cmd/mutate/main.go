@@ -1,7 +1,7 @@
 // Mutate changes the Lua sources and the Go code in small ways, one at a time, and reports which
-// tests notice each change. It builds the tests once: Go changes are all in this build, and an
-// environment variable chooses one of them; another one names the folder of the scripts. The files
-// of the checkout stay as they are.
+// tests notice each change. It builds the tests once: this build has all Go changes, and an
+// environment variable chooses one of them; another variable names the folder of the scripts. The
+// files of the checkout stay unchanged.
 package main
 
 import (
@@ -43,13 +43,13 @@ func (c change) String() string {
 
 func (c change) isLua() bool { return strings.HasSuffix(c.file, ".lua") }
 
-// sources are the files that are changed.
+// sources are the files to change.
 var sources = []string{
 	"lua/commands/*.lua", "lua/lib/*.lua", "*.go", "doctor/*.go", "inspect/*.go", "lease/*.go",
 	"internal/*/*.go",
 }
 
-// notChanged matches files that are generated, or belong to tests and tools.
+// notChanged matches generated files, and files of tests and tools.
 var notChanged = regexp.MustCompile(
 	`_test\.go$|_gen\.go$|^internal/(cmd|listeners|luasrc|testkit)/`)
 
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-// choose returns n random changes whose text matches a pattern.
+// choose returns n random changes with a text that matches a pattern.
 func choose(n int, seed uint64, pattern string) ([]change, error) {
 	matching, err := regexp.Compile(pattern)
 	if err != nil {
@@ -128,7 +128,7 @@ func changesOf(file string) ([]change, error) {
 	return found, err
 }
 
-// tryAll tries each change, and reports who notices it.
+// tryAll tries each change, and reports which test notices it.
 func tryAll(chosen []change) error {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 	"time"
 )
 
-// recorded are the packages whose tests are recorded once, to run only the tests that reach a
-// change. The package of a change is one of them, too.
+// recorded are the packages with tests to record once, so that only tests that reach a change are
+// run. The package of a change is included, too.
 var recorded = []string{"doctor", "inspect", "lease", ".", "tests/api", "tests/worker"}
 
-// wide are packages whose tests reach most of the script: the arguments of their tests, and about
-// how many seconds they take.
+// wide are packages with tests that reach most of the script: the arguments of the tests, and
+// roughly their seconds.
 var wide = []struct {
 	folder, arg string
 	seconds     float64
@@ -35,7 +35,7 @@ var wide = []struct {
 	{"tests/wake", "-test.v", 60},
 }
 
-// packages returns the packages whose tests are built.
+// packages returns the packages with tests to build.
 func (b *bench) packages() []string {
 	all := slices.Clone(recorded)
 	for _, w := range wide {
@@ -71,8 +71,8 @@ func (b *bench) command(
 	return cmd
 }
 
-// record runs the tests of each package without a change, one after another, and finds out what
-// they reach.
+// record runs the tests of each package without a change, one after another, and records the
+// changes that each test reaches.
 func (b *bench) record() error {
 	for _, folder := range []string{"tmp", "plain", "marked", "changed"} {
 		if err := os.Mkdir(filepath.Join(b.dir, folder), 0o700); err != nil {
@@ -133,12 +133,12 @@ func (b *bench) recordPackage(folder string) error {
 	return nil
 }
 
-// said matches the beginning of a test, a change that is reached, and the end of a test.
+// said matches the beginning of a test, a reached change, and the end of a test.
 var said = regexp.MustCompile(
 	`^(?:=== (?:RUN|CONT|NAME) +(\w+)|mutant (\d+)$|--- (\w+): (\w+) \((\S+)s\))`)
 
-// read reads the output of tests with the changes that they reach. A server's log may be late, so
-// that a change is taken for one of the test before, too.
+// read reads the output of tests with the reached changes. Because a server's log may be late, a
+// change also counts for the previous test.
 func (b *bench) read(log io.Reader, folder string) (found int, failed []string) {
 	var current, before string
 	reached := make([]map[string]bool, len(b.changes))
@@ -183,7 +183,7 @@ func (b *bench) read(log io.Reader, folder string) (found int, failed []string) 
 // A step runs some tests of a package.
 type step struct {
 	folder, arg string
-	seconds     float64 // that it takes
+	seconds     float64 // the time taken
 }
 
 func (b *bench) step(folder string, tests []string) step {
@@ -194,8 +194,8 @@ func (b *bench) step(folder string, tests []string) step {
 	return s
 }
 
-// few is the number of tests in each package that are tried first: the ones that reach the fewest
-// changes are the most likely to notice one.
+// few is the number of tests in each package to try first: tests that reach the fewest changes are
+// the most likely to notice one.
 const few = 6
 
 // try returns the test that notices a change, or nothing.

@@ -18,7 +18,7 @@ type Options struct {
 	UserTimeout    time.Duration
 }
 
-// tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall does not have.
+// tcpUserTimeout is TCP_USER_TIMEOUT, missing in package syscall.
 const tcpUserTimeout = 18
 
 // Read reads the options of a TCP connection.

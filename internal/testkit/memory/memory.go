@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Client returns a client for a miniredis of its own. Its timeouts are long: on a busy machine,
+// Client returns a client for its own miniredis. The timeouts are long: on a busy machine,
 // miniredis takes seconds for a long script.
 func Client(t testing.TB) *redis.Client {
 	t.Helper()
