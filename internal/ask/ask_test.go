@@ -258,12 +258,12 @@ func TestLostAnswersMakeRequestsSmaller(t *testing.T) {
 		require.Zero(t, asked, "one was logged")
 		require.Equal(t, 12, a.Ask(100, 0)[1])
 
-		for _, room := range []string{"24", "24"} { // below the 25 of the lost answer
+		for _, room := range []int{24, 24} { // below the 25 of the lost answer
 			answer(t, a, reply(int64(0), "0", "", 2), 250)
 			require.Equal(t, room, a.Ask(100, 0)[1])
 		}
 		<-time.After(appetiteRest)
-		for _, room := range []string{"48", "96", "192", "200"} {
+		for _, room := range []int{48, 96, 192, 200} {
 			answer(t, a, reply(int64(0), "0", "", 2), 250)
 			require.Equal(t, room, a.Ask(200, 0)[1])
 		}

@@ -223,7 +223,7 @@ func TestACallHasJobsOfOneKey(t *testing.T) {
 	require.Equal(t, qless.StateWaiting, e.Read("6").State)
 }
 
-// The worker does not touch the data of a job without a key, which may be JSON only to other clients.
+// The worker leaves the data of such a job alone: it may be JSON only to other clients.
 func TestAJobWhoseKeyFailsKeepsItsData(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, By: func(*qless.Job) string { panic("a misdeed") }})
