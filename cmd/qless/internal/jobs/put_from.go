@@ -224,7 +224,7 @@ func isAbout(err error, jid string) bool {
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
-// send sends a page, and repeats it without an answer: harmless, as existing jobs are not changed.
+// send sends a page, and retries without harm if no answer comes: existing jobs are not changed.
 func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	specs := make([]qless.JobSpec, len(jobs))
 	for i, job := range jobs {
