@@ -306,7 +306,7 @@ func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 	}
 }
 
-// isFinal reports whether an error is final: the job is gone, has ended, or has another key type.
+// isFinal reports whether an error is final: the job is gone or ended, or its key has another type.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) || redisx.IsDamage(err)
 }
