@@ -21,7 +21,7 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
 	receive(t, c, other)
-	const lock = 500 * time.Millisecond // on a busy machine it may expire early: then the job runs again
+	const lock = 500 * time.Millisecond // on a busy machine it may end early: then the job runs again
 	require.NoError(t, other.Config().Set(ctx, "work-a-heartbeat", lock))
 	require.NoError(t, other.Config().Set(ctx, "work-a-max-concurrency", 50))
 	require.NoError(t, other.Config().Set(ctx, "grace-period", 0))
