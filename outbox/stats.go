@@ -19,9 +19,9 @@ type Stats struct {
 	Oldest   time.Duration  // the age of the oldest waiting row, or 0
 }
 
-// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working. It reads
-// the whole table, and assumes that the program's clock matches the database's. [Relay.Stats] uses
-// the database's clock.
+// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working. ReadStats
+// reads the whole table, and assumes that the program's clock matches the database's. [Relay.Stats]
+// uses the database's clock.
 func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 	t := table{db: db}
 	return t.count(ctx, strconv.FormatInt(time.Now().UnixMicro(), 10))
@@ -110,8 +110,8 @@ func (r *Relay) Problems(ctx context.Context, limit int) (problems []Problem, er
 	return problems, err
 }
 
-// Retry tries rows set aside again, and rows set aside only because of these parents. It returns
-// the number of rows. Rows without a problem are left alone.
+// Retry tries rows set aside again, and any children set aside only because of such rows. It
+// returns the number of rows. Rows without a problem are left alone.
 func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
 	var retried []string
 	err = r.table.write(ctx, func(s session) error {

@@ -126,8 +126,8 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 	return &view{Title: q.name, Data: data}, err
 }
 
-// keysData has the keys, held or waited for, of one or all families: by the number of waiting jobs,
-// then of running jobs.
+// keysData has the keys, held or waited for, of one or all families: most waiting jobs first, then
+// most running jobs.
 type keysData struct {
 	Total   int                 `json:"total"` // of the known keys
 	Shown   []inspect.LimitInfo `json:"shown"`

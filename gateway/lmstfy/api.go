@@ -224,9 +224,9 @@ func (m *metrics) request(r *request, took time.Duration) {
 	}
 }
 
-// guard refuses browser requests made for pages of other sites: a browser on the operator's machine
-// can reach servers closed to outsiders. A page could even read answers if its own name were made
-// to resolve to this server, but then the request's host is that name.
+// guard refuses browser requests made on behalf of other sites' pages: a browser on the operator's
+// machine can reach servers closed to outsiders. A page could even read answers if its own name
+// were made to resolve to this server, but then the request's host is that name.
 func (s *Server) guard(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {

@@ -97,7 +97,7 @@ type Pool struct {
 	Client *qless.Client
 
 	// Redis is used for metrics of the server and of the commands sent by this client. Redis may be
-	// nil. If Client uses the same client, the metrics cover all commands.
+	// nil. If Client uses this client, too, the metrics cover all commands.
 	Redis redis.UniversalClient
 
 	// MigrateTo is the pool to publish jobs into instead. Jobs left in this pool are consumed first.

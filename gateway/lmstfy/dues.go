@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dues are the queues with delays or times to run that end. Sweeping these queues in time makes
-// jobs ready in the order of their due times.
+// dues are the queues with pending ends of delays or times to run. Sweeping these queues in time
+// makes jobs ready in the order of their due times.
 type dues struct {
 	mu     sync.Mutex
 	queues map[string]span

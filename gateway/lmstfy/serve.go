@@ -103,7 +103,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // AdminHandler returns the admin API, which needs protection: see [Config].Accounts. The handler
-// refuses browser requests made for pages of other sites: see [Config].AdminHosts.
+// refuses browser requests made on behalf of other sites' pages: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
 	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))
 }
