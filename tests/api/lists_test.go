@@ -370,7 +370,7 @@ func (listOnEach) WhatAFilterAsksFor(t *testing.T, e *env) {
 		{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
 		{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
 		{"Mailbox", json.RawMessage(`"a & b"`), nil},
-		{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as written by Python and PHP
+		{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as in Python and PHP
 	} {
 		_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
 			qless.Tags(job.tags))

@@ -44,7 +44,7 @@ type queues struct {
 	madeLast     int                     // the number of lost jobs put last by the last call
 	anyOrder     bool                    // the last call notified several jobs in an unknown order
 	linked       map[string]bool         // jobs made dependents by the last call
-	unlisted     map[string]float64      // when queues received jobs by unfail, which does not list them
+	unlisted     map[string]float64      // when queues got jobs by unfail, which does not list them
 	left         map[handleKey]bool      // jobs in the list of a timed-out worker
 	forgotten    map[handleKey]bool      // jobs with a forgotten worker's list
 	changed      map[string]float64      // limits: until when parked jobs may not have noticed a change
