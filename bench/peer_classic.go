@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// classicSession is a script with the classic interface, called like by its clients.
+// classicSession is a script with the classic interface, called as by its clients.
 type classicSession struct {
 	rdb     *redis.Client
 	scripts *scripts
@@ -98,7 +98,7 @@ func (s *classicSession) close() error { return s.rdb.Close() }
 // scripts is one implementation of the commands, called without a client library.
 type scripts struct {
 	name string
-	own  bool // our script, called like by our client: with the server's clock
+	own  bool // our script, called as by our client: with the server's clock
 	text string
 	sha  string
 

@@ -11,7 +11,7 @@ type Status string
 // The statuses.
 const (
 	StatusIdle    Status = "idle"    // waits for a worker
-	StatusBusy    Status = "busy"    // being run by a worker, or by a worker that was killed
+	StatusBusy    Status = "busy"    // being run by a worker, or left by a killed worker
 	StatusSuccess Status = "success" // ended successfully
 	StatusError   Status = "error"   // ended with an error
 )
