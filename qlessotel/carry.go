@@ -65,7 +65,7 @@ func (i *Instrumentation) carryOn(
 	return &outcome
 }
 
-// nextHeaders returns the headers of a job, with the headers of a context in place of older ones.
+// nextHeaders returns the headers of a job, with a context's headers in place of older headers.
 func (i *Instrumentation) nextHeaders(
 	ctx context.Context, headers map[string]string,
 ) map[string]string {

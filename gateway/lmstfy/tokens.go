@@ -75,8 +75,7 @@ func (t *tokens) add(
 }
 
 // setNew sets a field of a hash unless the field exists, and reports whether the field was new. The
-// command is sent only once: a retry would find the field set by the first try, and report it as
-// not new.
+// command is sent only once: a retry would find its own field, and report it as not new.
 func setNew(
 	ctx context.Context, rdb redis.UniversalClient, key, field string, value any,
 ) (bool, error) {
