@@ -80,9 +80,9 @@ func Kinds() []Kind {
 	}
 }
 
-// Listen subscribes to the events of all jobs of the client's namespace, including tracked jobs,
-// with a separate connection. Events that occur after the call returns are delivered. The channel
-// is closed when ctx ends.
+// Listen subscribes to the events of all jobs of the client's namespace, including the events of
+// tracked jobs, with a separate connection. Events that occur after the call returns are delivered.
+// The channel is closed when ctx ends.
 //
 // A broken connection is restored, followed by a [Gap]. The server disconnects a reader that falls
 // too far behind, with the same effect.
