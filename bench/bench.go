@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A bench holds the peers that workloads compare, and the current server.
+// A bench holds the peers to compare, and the current server.
 type bench struct {
 	*options
-	server   *server // the current workload's
+	server   *server // of the current workload
 	args     []string
 	bullmq   *bullmq   // nil if not available
 	postgres *postgres // nil if not available
 	programs programs
 	all      []peer
 	scripts  []*scripts
-	settle   time.Duration // time that workers may take to become idle
+	settle   time.Duration // time for workers to become idle
 }
 
 // renew gives the workload a new server.
@@ -47,7 +47,7 @@ func (o *options) settings() []string {
 	return args
 }
 
-// description describes everything that the results depend on.
+// description describes everything that affects the results.
 type description struct {
 	Command  string            `json:"command"`
 	Date     string            `json:"date"`
@@ -56,19 +56,19 @@ type description struct {
 	Versions map[string]string `json:"versions"`
 }
 
-// A workload measures one thing, either by groups of runs that are compared with each other or by a
-// function. It has an empty server of its own.
+// A workload measures one thing, either by groups of runs to compare or by a function. Each
+// workload has a separate, initially empty server.
 type workload struct {
 	name    string
-	peers   bool     // it measures more than scripts and servers
-	counted bool     // it can be measured in instructions
-	builds  bool     // it needs the programs of the gateways
+	peers   bool     // measures more than scripts and servers
+	counted bool     // can be measured in instructions
+	builds  bool     // needs the programs of the gateways
 	redis   []string // arguments of the server
 	groups  func(b *bench) []group
 	do      func(ctx context.Context, b *bench, r *report) error
 }
 
-// sample measures do on the server that keeps a peer's jobs.
+// sample measures do on the server with a peer's jobs.
 func (b *bench) sample(
 	ctx context.Context, p peer, phase string, jobs int, do func() error,
 ) (sample, error) {
@@ -89,8 +89,8 @@ func (b *bench) sample(
 	return one, err
 }
 
-// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
-// the machine affects all of them equally, and reports the medians.
+// measure performs the runs of a group round by round, A B C A B C ..., to let other activity on
+// the machine affect all runs equally, and reports the medians.
 func (b *bench) measure(ctx context.Context, r *report, g group) error {
 	measured := make([]samples, len(g.runs))
 	for round := range b.rounds {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiny returns options with which a workload takes only a moment, with the peers that need only Go.
+// tiny returns options for a very short run of a workload, with the peers that need only Go.
 func tiny(workload string) *options {
 	return &options{
 		workloads: names{workload},
@@ -100,8 +100,8 @@ func TestComparedWorkloads(t *testing.T) {
 	}
 }
 
-// The numbers of server commands that each of our operations runs. A change that makes an operation
-// more expensive must update its number here.
+// The numbers of server commands run by each of our operations. A change that makes an operation
+// more expensive must update the operation's number here.
 func TestCommandsOfEachOperation(t *testing.T) {
 	want := map[string]float64{ // commands per call, including TIME
 		"put, qless":           7,
@@ -156,7 +156,7 @@ func TestJobsThatAreMissingOrDoneTwiceAreErrors(t *testing.T) {
 	require.ErrorIs(t, failed.wait(t.Context(), fake(0)), context.Canceled)
 }
 
-// fake is a session that reports a fixed number of jobs as done.
+// fake is a session that reports a fixed number of done jobs.
 type fake int
 
 func (f fake) enqueue(context.Context, int) error { return nil }

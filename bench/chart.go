@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A panel of the chart shows one figure for all peers. Lower is better, unless it says otherwise.
+// A panel of the chart shows one figure for all peers. Lower is better, unless stated otherwise.
 type panel struct {
 	title                 string
 	workload, phase, what string
-	table                 string // of several in the workload, or "" for the first one
+	table                 string // of several in the workload, or "" for the first table
 }
 
 var panels = []panel{
@@ -32,7 +32,7 @@ type bar struct {
 	value float64
 }
 
-// bars returns a panel's bars: its figures from its table, or from the first one that has them.
+// bars returns a panel's bars: figures from its table, or from the first table with figures.
 func (p panel) bars(figures []figure) []bar {
 	var all []bar
 	table := p.table

@@ -8,13 +8,13 @@ import (
 // A run performs a workload once with a peer, on an empty server.
 type run struct {
 	peer  string
-	label string // distinguishes it from other runs of that peer in its group
+	label string // distinguishes the run from other runs of the peer in the group
 	do    func(ctx context.Context) ([]sample, error)
 }
 
 func (r run) name() string { return joined(r.peer, r.label) }
 
-// A group is a set of runs that are compared with each other.
+// A group is a set of runs to compare.
 type group struct {
 	label string
 	runs  []run
@@ -32,7 +32,7 @@ func (s sample) plus(other sample, phase string) sample {
 	return s
 }
 
-// minus subtracts the same phase of a run with fewer jobs, and thereby the fixed cost of a run.
+// minus subtracts the same phase of a run with fewer jobs, to eliminate the fixed cost of a run.
 func (s sample) minus(other sample) sample {
 	less := sample{phase: s.phase, jobs: s.jobs - other.jobs}
 	less.Commands = s.Commands - other.Commands
@@ -51,7 +51,7 @@ func (s sample) instructionsPerCall() float64 {
 // A column computes a figure from samples.
 type column struct {
 	title string
-	ratio string // the name of ratios of this figure; empty if there are none
+	ratio string // the name of ratios of this figure; empty for none
 	of    func(s sample) float64
 }
 
@@ -115,8 +115,8 @@ func (s *samples) add(round []sample) {
 }
 
 // compare adds the figures of a group, phase by phase, with the runs in order. Each run is compared
-// with the first one, and with the first of each peer named in against. A figure that is 0 in all
-// rounds is left out.
+// with the first run, and with the first run of each peer named in against. Figures of 0 in all
+// rounds are left out.
 func (r *report) compare(g group, measured []samples, against []string) {
 	r.table = g.label
 	var bases []int

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// counter counts the instructions of a server that runs under valgrind's callgrind. Whenever the
-// server is about to run the marker, callgrind writes its count to the next part of its output and
+// counter counts the instructions of a server running under valgrind's callgrind. Whenever the
+// server is about to run the marker, callgrind writes the count to the next part of its output and
 // starts again from zero.
 type counter struct {
 	valgrind string
@@ -26,15 +26,15 @@ type counter struct {
 	marking  int64 // the cost of the marker itself
 }
 
-// The marker is a command that no peer sends, and the function in the server that runs it.
+// The marker is a command not sent by any peer, and the server's function for the command.
 const (
 	marker         = "lastsave"
 	markerFunction = "lastsaveCommand"
-	housekeeping   = "serverCron" // the function that the server calls once a second
+	housekeeping   = "serverCron" // called by the server once a second
 )
 
-// quietSettings keep the server's own housekeeping, and its log of slow calls, to a minimum: they
-// depend on the clock, and so on how busy the machine is.
+// quietSettings minimize the server's housekeeping, and its log of slow calls: both depend on the
+// clock, and so on the load of the machine.
 var quietSettings = []string{
 	"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no", "--slowlog-log-slower-than", "-1",
 }
@@ -68,7 +68,7 @@ func (c *counter) remove() {
 	}
 }
 
-// weighMarker measures the cost that marking the beginning and the end of a phase adds to it.
+// weighMarker measures the cost added to a phase by marking its beginning and end.
 func (s *server) weighMarker(ctx context.Context) error {
 	// The first markers do one-time work.
 	for range 3 {
@@ -81,8 +81,8 @@ func (s *server) weighMarker(ctx context.Context) error {
 	return nil
 }
 
-// restCollector nearly stops Lua's garbage collector. Its share in a phase of few calls depends on
-// chance, and on the size of all scripts.
+// restCollector nearly stops Lua's garbage collector. In a phase of few calls, the collector's
+// share depends on chance, and on the size of all scripts.
 func (s *server) restCollector(ctx context.Context) error {
 	return s.eval(ctx, "collectgarbage('setpause', 1000) collectgarbage('setstepmul', 1)")
 }
@@ -98,7 +98,7 @@ func (s *server) eval(ctx context.Context, code string) error {
 // collect is the script that collects all of Lua's garbage.
 const collect = "collectgarbage()"
 
-// startCounting first collects Lua's garbage, so that a phase pays only for its own. On a steady
+// startCounting first collects Lua's garbage: a phase pays only for its own garbage. On a steady
 // server, the collector just runs as usual.
 func (s *server) startCounting(ctx context.Context) error {
 	if s.counter == nil {
@@ -114,8 +114,8 @@ func (s *server) startCounting(ctx context.Context) error {
 }
 
 // stopCounting returns the number of instructions since startCounting, or 0 if they are not
-// counted. They include those for collecting the garbage made since then, without those of a
-// collection that finds none.
+// counted. They include the cost of collecting the garbage made since then, minus the cost of a
+// collection without garbage.
 func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) {
 	if s.counter == nil {
 		return 0, nil
@@ -137,8 +137,8 @@ func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) 
 	return count + collecting[0] - collecting[1], nil
 }
 
-// mark returns the number of instructions since the last mark. If profiles are wanted, it keeps
-// that of a phase with a name.
+// mark returns the number of instructions since the last mark. If profiles are wanted, mark keeps
+// the profile of a named phase.
 func (s *server) mark(ctx context.Context, phase string) (int64, error) {
 	if err := s.admin.Do(ctx, marker).Err(); err != nil {
 		return 0, err
@@ -184,7 +184,7 @@ func readCount(text []byte) (int64, error) {
 	return total, nil
 }
 
-// readTotal finds the line "totals: COUNT" at the end of callgrind's output.
+// readTotal reads the line "totals: COUNT" at the end of callgrind's output.
 func readTotal(text []byte) (int64, error) {
 	at := bytes.LastIndex(text, []byte("\ntotals:"))
 	if at < 0 {

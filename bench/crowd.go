@@ -17,16 +17,16 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// patience limits how long an event may take: far longer than it needs.
+// patience limits how long an event may take: far longer than necessary.
 const patience = 3 * time.Minute
 
-// A crowd is many workers in this process, on some clients.
+// A crowd is a set of many workers in this process, on some clients.
 type crowd struct {
 	server   *server
 	rdbs     []*redis.Client
 	clients  []*qless.Client
 	workers  qless.WorkerGroup
-	reserves atomic.Int64 // calls that asked for jobs
+	reserves atomic.Int64 // calls asking for jobs
 	lines    lineCounter
 }
 
@@ -115,8 +115,8 @@ func (c *crowd) start(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// settle waits until all workers are idle and have subscribed to wake-ups, each on a channel of its
-// own, and the number of channels is stable for a while.
+// settle waits until all workers are idle and have subscribed to wake-ups, each on a separate
+// channel, and the number of channels is stable for a while.
 func (c *crowd) settle(ctx context.Context) error {
 	steady, channels := 0, 0
 	return until(ctx, "idle workers", 25*time.Millisecond, func() (bool, error) {
@@ -278,11 +278,11 @@ func checkFiles(workers, clients int) error {
 	return nil
 }
 
-// A fleet is a set of workers that wait for jobs.
+// A fleet is a set of workers waiting for jobs.
 type fleet struct {
 	label   string
 	workers int
-	clients int // clients that they share, or 0 for one each
+	clients int // shared clients, or 0 for one each
 	tenants bool
 	queues  []string
 }
@@ -296,5 +296,5 @@ func queueNames(count int) []string {
 	return all
 }
 
-// longestStep is the longest that a call may block the server, in milliseconds.
+// longestStep is the longest allowed call on the server, in milliseconds.
 const longestStep = 10

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A gateway is a server for the clients of another queue, in a process of its own.
+// A gateway is a server for the clients of another queue, in a separate process.
 type gateway struct {
 	*process
 	addr string
@@ -47,7 +47,7 @@ Addr = %q
 Addr = %[3]q
 `
 
-// startLmstfy starts lmstfy's own server or ours. command precedes the configuration file in its
+// startLmstfy starts lmstfy's own server or ours. command precedes the configuration file in the
 // command line.
 func startLmstfy(ctx context.Context, redis, dir string, command ...string) (*gateway, error) {
 	addrs, err := freeAddrs(2)
@@ -69,7 +69,7 @@ func startLmstfy(ctx context.Context, redis, dir string, command ...string) (*ga
 	return &gateway{p, addrs[0], dialLmstfy}, p.ready(ctx, func() (bool, error) {
 		answer, err := http.Post(url, "", nil)
 		if err != nil {
-			return false, nil // it does not listen yet
+			return false, nil // not listening yet
 		}
 		return answer.StatusCode == http.StatusCreated, answer.Body.Close()
 	})
@@ -133,8 +133,8 @@ func dialLmstfy(addr string) (gatewayClient, error) {
 	return lmstfyClient{l}, err
 }
 
-// request sends a request about the namespace, and returns the body of the answer, which must have
-// one of the codes.
+// request sends a request about the namespace, and returns the body of the answer. The answer must
+// have one of the codes.
 func (c lmstfyClient) request(method, path, body string, codes ...string) ([]byte, error) {
 	head, err := c.ask(method + " /api/ns/" + path + " HTTP/1.1\r\nHost: bench\r\nX-Token: " +
 		lmstfyToken + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)

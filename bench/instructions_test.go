@@ -22,7 +22,7 @@ var instructions = flag.String("instructions", "",
 const figuresFile = "results/instructions.json"
 
 // The shares by which an operation may exceed the committed figure. Other builds of the server or
-// of its libraries divide the work differently between commands and Lua.
+// its libraries divide the work differently between commands and Lua.
 const (
 	allowed        = 0.03
 	allowedOfOther = 0.10
@@ -75,8 +75,8 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
-// attempts is the number of times that operations are counted. The counts vary by some per cent,
-// for instance with the random levels of skip lists.
+// attempts is how often operations are counted. The counts vary by some per cent, for instance with
+// the random levels of skip lists.
 const attempts = 5
 
 // countRepeatedly counts several times, and returns the lowest counts.
@@ -149,7 +149,7 @@ func TestOperationsAreComparedOnTheScaleOfTheReference(t *testing.T) {
 	require.False(t, exceeds(changes, 1.05))
 }
 
-// newCountingBench returns a bench whose server counts its instructions.
+// newCountingBench returns a bench with a server that counts its instructions.
 func newCountingBench(t *testing.T) *bench {
 	b, err := newBench(t.Context(), &options{
 		workloads: names{"ops"}, lua: names{"../lua"}, rounds: 1, jobs: batchUnit, instructions: true,
@@ -173,8 +173,8 @@ func countOperations(t *testing.T) figures {
 	require.NoError(t, err)
 	counted := figures{Server: version + " " + runtime.GOARCH, Operations: map[string]float64{}}
 
-	// A wait of more than a second costs more to count, and a time of more digits to write, so the
-	// clock must not depend on the machine.
+	// A wait of more than a second costs more to count, and a time with more digits more to write, so
+	// the clock must not depend on the machine.
 	now := time.Unix(1_800_000_000, 0)
 	b.scripts[0].clock = func() time.Time {
 		now = now.Add(time.Microsecond)

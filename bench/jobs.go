@@ -14,10 +14,10 @@ import (
 // data is the data of a job: 100 bytes of JSON.
 var data = json.RawMessage(`{"x":"` + strings.Repeat("x", 92) + `"}`)
 
-// inBulk is the number of jobs that a call puts or takes.
+// inBulk is the number of jobs put or taken by a call.
 const inBulk = 500
 
-// fill puts jobs in bulk. The options of each are returned by a function of its number.
+// fill puts jobs in bulk. A function returns the options of a job by its number.
 func fill(
 	ctx context.Context, queue *qless.Queue, jobs int, options func(i int) []qless.PutOption,
 ) error {
@@ -35,7 +35,7 @@ func fill(
 	})
 }
 
-// errands are jobs that are put one at a time, each after the last one was handled.
+// errands are jobs put one at a time, each after the previous job was handled.
 type errands struct {
 	taken chan time.Time
 	waits []time.Duration // from put to handler
@@ -65,7 +65,7 @@ func (e *errands) run(ctx context.Context, queue *qless.Queue) error {
 	}
 }
 
-// longestOf returns the quantile part of the times, in milliseconds, or 0 if there are none.
+// longestOf returns the quantile part of the times, in milliseconds, or 0 without times.
 func longestOf(times []time.Duration, part float64) float64 {
 	if len(times) == 0 {
 		return 0

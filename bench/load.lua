@@ -1,7 +1,7 @@
--- Quickly fills a queue or the completed jobs, with everything that any of the scripts reads.
+-- Quickly fills a queue or the completed jobs, with everything read by any of the scripts.
 --
 -- ARGV  'waiting', 'scheduled' or 'completed', queue, number of the first job, count, data, time,
---       and the throttles that current classic scripts keep in each job, or ''
+--       and the throttles kept in each job by current classic scripts, or ''
 local call = redis.call
 local kind, queue, data, stamp = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])

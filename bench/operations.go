@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// operations runs single commands of one implementation, many per pipeline, so that their cost is
-// nearly all of the server's work. After an error, it does nothing.
+// operations runs single commands of one implementation, many per pipeline, to make the cost nearly
+// all of the server's work. After an error, operations does nothing.
 type operations struct {
 	server  *server
 	rdb     *redis.Client
@@ -20,10 +20,10 @@ type operations struct {
 	payload string
 	next    int64
 	worker  string   // takes jobs like our worker
-	poll    string   // its PollInterval, in seconds
-	pairs   []any    // of its requests
-	claim   string   // the queue for whose next due job it waits, or ""
-	held    []string // jids of the jobs that it holds
+	poll    string   // the worker's PollInterval, in seconds
+	pairs   []any    // of requests
+	claim   string   // the queue with the next due job to wait for, or ""
+	held    []string // jids of held jobs
 	phases  []sample
 	kept    int   // completed jobs to keep, if more than usual
 	err     error // the first error
@@ -82,7 +82,7 @@ func (o *operations) time(
 	return replies
 }
 
-// unmeasured calls do without measuring it.
+// unmeasured calls do without measuring.
 func (o *operations) unmeasured(do func()) {
 	phases := len(o.phases)
 	do()
@@ -109,7 +109,7 @@ func (o *operations) counts(ctx context.Context, calls int) {
 	o.time(ctx, "counts", calls, calls, func(int) []any { return o.scripts.call("queues", queueName) })
 }
 
-// promote puts jobs with a delay, and pops as many after the delay. Each pop first makes jobs
+// promote puts jobs with a delay, and pops as many jobs after the delay. Each pop first makes jobs
 // ready.
 func (o *operations) promote(ctx context.Context, jobs int) {
 	const delay = 60
@@ -136,7 +136,7 @@ func (o *operations) putMany(ctx context.Context, jobs int) {
 	})
 }
 
-// warmUp does the work that is done once per day or queue.
+// warmUp does the work necessary once per day or queue.
 func (o *operations) warmUp(ctx context.Context) {
 	o.unmeasured(func() {
 		o.put(ctx, 1)
@@ -228,13 +228,13 @@ func (o *operations) reserveCall(count int) []any {
 	return o.scripts.call("reserve", append(args, queueName)...)
 }
 
-// take reserves up to count jobs with one call, which finds as many as wanted.
+// take reserves up to count jobs with one call, which must return the wanted number.
 func (o *operations) take(ctx context.Context, phase string, count, wanted int) {
 	o.held = nil
 	o.holdReserved(phase, wanted, o.send(ctx, 1, func(int) []any { return o.reserveCall(count) }))
 }
 
-// turns reserves and finishes count jobs at a time, so that the worker never has more locks.
+// turns reserves and finishes count jobs at a time, to limit the worker's locks.
 func (o *operations) turns(ctx context.Context, jobs, count int) {
 	phase := fmt.Sprintf("turn(%d)", count)
 	o.measure(ctx, phase, jobs, func() {
@@ -249,8 +249,8 @@ func (o *operations) turns(ctx context.Context, jobs, count int) {
 // reservedHead is the number of elements before the jobs in a reply of reserve.
 const reservedHead = 5
 
-// holdReserved records the jobs in the replies of reserve, and fails unless the worker holds as
-// many as requested.
+// holdReserved records the jobs in the replies of reserve, and fails unless the worker holds the
+// requested number.
 func (o *operations) holdReserved(phase string, wanted int, replies []any) {
 	if o.err != nil {
 		return

@@ -31,7 +31,7 @@ func (n *names) Set(text string) error {
 	return nil
 }
 
-// numbers is like names, for integers that are not negative.
+// numbers is like names, for nonnegative integers.
 type numbers []int
 
 func (n *numbers) String() string { return strings.Trim(fmt.Sprint(*n), "[]") }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A peer is a queue to be measured.
+// A peer is a queue to measure.
 type peer struct {
 	name   string
 	layout string    // peers with the same layout store jobs in the same way
-	waits  bool      // its workers wait for jobs when there are none
-	apart  bool      // its clients run in a process of their own
+	waits  bool      // workers wait for jobs when there are none
+	apart  bool      // clients run in a separate process
 	other  *postgres // keeps the jobs, instead of the bench's Redis
 	open   func(ctx context.Context, s *server, l load) (session, error)
 }
@@ -21,10 +21,10 @@ type peer struct {
 // load describes the work of a session.
 type load struct {
 	jobs        int
-	concurrency int    // goroutines that put, and jobs that a worker runs at once
+	concurrency int    // goroutines that put, and jobs run by a worker at once
 	workers     int    // the number of such workers
-	queues      int    // the number of queues of each, if more than one
-	apart       bool   // each worker has connections of its own
+	queues      int    // the number of queues of each worker, if more than one
+	apart       bool   // each worker has separate connections
 	payload     string // the data of each job: JSON
 
 	poll time.Duration // our PollInterval, if not the default
@@ -35,10 +35,10 @@ type session interface {
 	// enqueue puts jobs, and returns when all have been acknowledged.
 	enqueue(ctx context.Context, jobs int) error
 
-	// work starts the workers, and returns when they are running. They stop when the context ends.
+	// work starts the workers, and returns when they are running. Workers stop when the context ends.
 	work(ctx context.Context, to *crew) error
 
-	// done returns the number of jobs that are done according to the server.
+	// done returns the number of done jobs according to the server.
 	done(ctx context.Context) (int, error)
 
 	// close stops the workers.
@@ -52,7 +52,7 @@ type crew struct {
 	all     chan struct{} // closed when the wanted number of jobs has started
 	failed  chan error
 	taken   chan time.Time // if not nil, receives the times at which handlers are called
-	poll    time.Duration  // the interval at which the server is asked for the number of done jobs
+	poll    time.Duration  // how often the server is asked for the number of done jobs
 }
 
 func newCrew(wanted int) *crew {
@@ -78,8 +78,8 @@ func (c *crew) fail(err error) {
 	}
 }
 
-// wait waits until every job was handled and the server reports all of them as done. Anything else
-// is an error: a result that counts undone work is worthless.
+// wait waits until every job was handled and the server reports all jobs as done. Anything else is
+// an error: a result that counts undone work is worthless.
 func (c *crew) wait(ctx context.Context, s session) error {
 	timeout := time.After(patience)
 	select {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// asynqSession is github.com/hibiken/asynq with its defaults. It deletes jobs that are done.
+// asynqSession is github.com/hibiken/asynq with its defaults. Done jobs are deleted.
 type asynqSession struct {
 	rdb     *redis.Client
 	client  *asynq.Client

@@ -18,7 +18,7 @@ import (
 //go:embed bullmq.mjs
 var bullmqProgram []byte
 
-// The packages that npm installs, at fixed versions, which are reported with the results.
+// The packages to install by npm, at fixed versions, which are reported with the results.
 const (
 	bullmqPackage  = "bullmq@6.7.0"
 	ioredisPackage = "ioredis@5"
@@ -100,7 +100,7 @@ func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, 
 	}
 }
 
-// A request is a line sent to the process, and a reply is the line that answers it.
+// A request is a line sent to the process, and a reply is the answering line.
 type request struct {
 	Do          string `json:"do"`
 	Jobs        int    `json:"jobs,omitempty"`
@@ -138,8 +138,8 @@ func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
 	return err
 }
 
-// work waits until the jobs of the load have been handled, so that its lines do not mix with those
-// of other requests.
+// work waits until the jobs of the load have been handled, to keep its lines apart from other
+// requests' lines.
 func (s *bullmqSession) work(_ context.Context, to *crew) error {
 	_, err := s.ask(request{Do: "work", Concurrency: s.load.concurrency, Count: s.load.workers})
 	if err != nil || to.wanted == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// classicSession is a script with the classic interface, called as its clients do.
+// classicSession is a script with the classic interface, called as by its clients.
 type classicSession struct {
 	rdb     *redis.Client
 	scripts *scripts
@@ -34,7 +34,7 @@ func openClassic(scripts *scripts) func(context.Context, *server, load) (session
 	}
 }
 
-// jidOf returns a jid of the length that all clients use.
+// jidOf returns a jid of the length used by all clients.
 func jidOf(n int64) string { return fmt.Sprintf("%032x", n) }
 
 func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
@@ -81,7 +81,7 @@ type popped struct {
 }
 
 func decodePopped(reply string) ([]popped, error) {
-	if reply == "{}" { // no jobs, as Lua writes them
+	if reply == "{}" { // no jobs, as written by Lua
 		return nil, nil
 	}
 	var jobs []popped
@@ -98,7 +98,7 @@ func (s *classicSession) close() error { return s.rdb.Close() }
 // scripts is one implementation of the commands, called without a client library.
 type scripts struct {
 	name string
-	own  bool // our script, called as our client does: with the server's clock
+	own  bool // our script, called as by our client: with the server's clock
 	text string
 	sha  string
 
@@ -136,7 +136,7 @@ func scriptName(path string) string {
 	return name
 }
 
-// dropIn returns our drop-in script as a classic one.
+// dropIn returns our drop-in script as a classic script.
 func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
 
 // ownScripts bundles our commands from a folder of sources.
@@ -153,8 +153,8 @@ func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
 	return rdb.ScriptLoad(ctx, s.text).Err()
 }
 
-// call returns the words that run a command. Ours uses the server's clock, as with our client,
-// unless there is another; classic scripts take the time as an argument.
+// call returns the words that run a command. Our commands use the server's clock, as with our
+// client, unless scripts has a clock; classic scripts take the time as an argument.
 func (s *scripts) call(command string, args ...any) []any {
 	if s.clock != nil {
 		return s.callAt(s.clock(), command, args...)

@@ -29,7 +29,7 @@ type qlessSession struct {
 	put     func(ctx context.Context, s *qlessSession, jobs int) error
 	take    func(ctx context.Context, s *qlessSession, to *crew) error
 	workers []*qless.Worker
-	others  []*redis.Client // clients of workers with connections of their own
+	others  []*redis.Client // clients of workers with separate connections
 }
 
 // openQless opens a session that puts and takes jobs in one of the ways below.
@@ -77,7 +77,7 @@ func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 	})
 }
 
-// popSingly pops and completes each job with its own calls, until there are no more.
+// popSingly pops and completes each job with separate calls, until no jobs are left.
 func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 	queue := s.client.Queue(queueName)
 	go func() {
@@ -135,7 +135,7 @@ func (s sealer) Decode(_ string, encoded []byte) ([]byte, error) {
 	return s.Open(nil, nil, encoded, nil)
 }
 
-// queues returns the names of the queues that each worker watches.
+// queues returns the names of the queues watched by each worker.
 func (s *qlessSession) queues() []string {
 	return append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
 }
@@ -173,7 +173,7 @@ func (s *qlessSession) done(ctx context.Context) (int, error) {
 	return countCompleted(ctx, s.rdb)
 }
 
-// countCompleted counts the completed jobs in the layout that we share with classic scripts.
+// countCompleted counts the completed jobs in the layout shared with classic scripts.
 func countCompleted(ctx context.Context, rdb *redis.Client) (int, error) {
 	count, err := rdb.ZCard(ctx, "ql:completed").Result()
 	return int(count), err

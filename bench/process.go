@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A process is another program that runs beside this one.
+// A process is another program running beside this one.
 type process struct {
 	command *exec.Cmd
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed when the process has ended
 }
 
 func startProcess(name string, args ...string) (*process, error) {
@@ -35,7 +35,7 @@ func start(command *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// kill kills a process, if it has not ended.
+// kill kills a process, unless it has ended.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.done
@@ -53,11 +53,11 @@ func (p *process) ready(ctx context.Context, holds func() (bool, error)) error {
 	})
 }
 
-// cpu returns the CPU time that a process has used.
+// cpu returns the CPU time used by a process.
 func (p *process) cpu() (time.Duration, error) { return cpuOf(p.command.Process.Pid, false) }
 
-// cpuOf returns the CPU time that a process has used, with or without its children that have ended,
-// in the 10 ms resolution of /proc.
+// cpuOf returns the CPU time used by a process, with or without its ended children, in the 10 ms
+// resolution of /proc.
 func cpuOf(pid int, children bool) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

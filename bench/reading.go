@@ -10,20 +10,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A reading holds what the server reports about itself at one moment.
+// A reading holds the server's report about itself at one moment.
 type reading struct {
 	CPU         time.Duration // of the whole process, user and system
 	Commands    int64         // executed, including those inside scripts
 	Scripts     int64         // calls of scripts
 	Memory      int64
-	Peak        int64 // the peak memory since the server was started
+	Peak        int64 // the peak memory since the server's start
 	Connections int64 // open connections
 	Connected   int64 // connections opened so far
 	Channels    int64 // channels with subscribers
 	Sent        int64 // bytes sent by the server
 }
 
-// uncounted are the commands that open connections, and the bench's own commands.
+// uncounted are the commands for opening connections, and the bench's own commands.
 var uncounted = map[string]bool{
 	"auth": true, "client": true, "command": true, "config": true, "flushall": true, "hello": true,
 	"info": true, "lastsave": true, "script": true, "select": true, "slowlog": true,
@@ -34,7 +34,7 @@ var scriptCalls = map[string]bool{
 	"fcall": true, "fcall_ro": true,
 }
 
-// sections are the sections of INFO that a reading needs.
+// sections are the required sections of INFO.
 var sections = []string{"cpu", "commandstats", "memory", "clients", "stats"}
 
 // readServer takes a reading.

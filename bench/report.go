@@ -20,7 +20,7 @@ type figure struct {
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit,omitempty"`
 	Spread   *spread  `json:"spread,omitempty"`  // the spread over the rounds
-	AtMost   *float64 `json:"at_most,omitempty"` // the limit that the documentation promises
+	AtMost   *float64 `json:"at_most,omitempty"` // the limit promised by the documentation
 }
 
 // name returns the name of a figure with its unit.
@@ -57,7 +57,7 @@ type report struct {
 	workload string
 	out      io.Writer
 	json     bool
-	table    string // the table of the figures that follow
+	table    string // the table of the following figures
 	inCase   string
 	figures  []figure
 }
@@ -73,7 +73,7 @@ func (r *report) add(what string, value float64, unit string) {
 	})
 }
 
-// bound adds a figure for which the documentation promises a limit.
+// bound adds a figure with a limit promised by the documentation.
 func (r *report) bound(what string, value float64, unit string, most float64) {
 	r.add(what, value, unit)
 	r.figures[len(r.figures)-1].AtMost = &most
@@ -141,7 +141,7 @@ func tableOf(figures []figure) string {
 	return text.String()
 }
 
-// including returns a list that includes a text.
+// including returns a list including a text.
 func including(all []string, one string) []string {
 	if slices.Contains(all, one) {
 		return all

@@ -11,15 +11,15 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A server is a Redis on which something is measured.
+// A server is a Redis for measurements.
 type server struct {
 	process *testkit.Server
 	admin   *redis.Client // used to measure, not measured itself
-	counter *counter      // nil unless it counts instructions
-	steady  bool          // phases begin with the garbage of earlier ones
+	counter *counter      // nil unless instructions are counted
+	steady  bool          // phases begin with the garbage of earlier phases
 }
 
-// startServer starts a server, which counts its instructions if there is a counter.
+// startServer starts a server, and counts its instructions if a counter is given.
 func startServer(ctx context.Context, c *counter, args ...string) (*server, error) {
 	all := []string{
 		"--maxclients", "19900", "--tcp-backlog", "4096",
@@ -66,14 +66,14 @@ func (s *server) dial(goroutines int) *redis.Client {
 	return redis.NewClient(options)
 }
 
-// slowest is the longest that a server may take to answer: callgrind makes it 50 times slower.
+// slowest is the longest time for a server to answer: callgrind makes servers 50 times slower.
 const slowest = time.Minute
 
 // poolSize returns the pool size for a client of that many goroutines: one connection each, and a
 // few for other uses.
 func poolSize(goroutines int) int { return goroutines + 4 }
 
-// empty deletes everything, and waits until that is done.
+// empty deletes everything, and waits for the end of the deletion.
 func (s *server) empty(ctx context.Context) error {
 	return s.admin.Do(ctx, "flushall", "sync").Err()
 }
@@ -103,7 +103,7 @@ func (s *server) about(ctx context.Context, field string) (string, error) {
 // A cost is the cost of an operation to the server.
 type cost struct {
 	elapsed      time.Duration
-	longest      time.Duration // the longest call, or 0 if all are under a millisecond
+	longest      time.Duration // the longest call, or 0 if all calls are under a millisecond
 	instructions int64         // replaces times if instructions are counted
 	reading
 }
@@ -111,11 +111,11 @@ type cost struct {
 // core returns the server's use of a core, in percent.
 func (c cost) core() float64 { return 100 * c.CPU.Seconds() / c.elapsed.Seconds() }
 
-// perScript returns the number of commands per script, or 0 if there were no scripts.
+// perScript returns the number of commands per script, or 0 without scripts.
 func (c cost) perScript() float64 { return over(float64(c.Commands), float64(c.Scripts)) }
 
-// measure returns the cost of do to the server: among others, the growth of its memory, and the
-// peak since its start.
+// measure returns the cost of do to the server, including the growth of memory, and the peak since
+// the server's start.
 func (s *server) measure(ctx context.Context, do func() error) (cost, error) {
 	return s.measurePhase(ctx, "", do)
 }
@@ -149,12 +149,12 @@ func (s *server) measurePhase(ctx context.Context, phase string, do func() error
 	c.Channels -= before.Channels
 	c.Sent -= before.Sent
 	if s.counter != nil {
-		c.elapsed, c.CPU = 0, 0 // they would be callgrind's, not the server's
+		c.elapsed, c.CPU = 0, 0 // the times would be callgrind's, not the server's
 	}
 	return c, err
 }
 
-// sample measures do, which handles the given number of jobs.
+// sample measures do, for the given number of jobs.
 func (s *server) sample(
 	ctx context.Context, phase string, jobs int, do func() error,
 ) (sample, error) {
@@ -173,8 +173,8 @@ func (s *server) read(ctx context.Context) (reading, error) {
 	return readServer(ctx, s.admin)
 }
 
-// weigh returns the growth of the server's memory during do, without connections, whose buffers
-// shrink when they have been idle for a while. It closes the connections.
+// weigh returns the growth of the server's memory during do, without connections: their buffers
+// shrink after being idle for a while. It closes the connections.
 func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
 	before, err := s.weight(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *server) weigh(ctx context.Context, do func() error) (int64, error) {
 	return after - before, err
 }
 
-// weight closes all connections but its own, and returns the memory of the server.
+// weight closes all other connections, and returns the memory of the server.
 func (s *server) weight(ctx context.Context) (int64, error) {
 	for _, kind := range []string{"normal", "pubsub"} {
 		if err := s.admin.ClientKillByFilter(ctx, "TYPE", kind).Err(); err != nil {

@@ -23,11 +23,11 @@ const (
 	klassPanics = "panics"
 	klassRecurs = "recurs"
 	klassResult = "result"
-	klassSlow   = "slow" // runs for longer than its lock lasts
+	klassSlow   = "slow" // runs longer than its lock lasts
 	klassSnooze = "snooze"
 )
 
-// soakLimits are the limits that jobs use.
+// soakLimits are the limits used by jobs.
 var soakLimits = map[string]qless.LimitConfig{
 	"soak":      {Concurrency: 3},
 	"soak-rate": {Concurrency: 5, Rate: 20, Per: time.Second},
@@ -77,7 +77,7 @@ var soakJobs = []struct {
 	}},
 }
 
-// soakWorker returns a worker for the jobs of the mix, which also puts scheduled ones.
+// soakWorker returns a worker for the jobs of the mix. The worker also puts scheduled jobs.
 func soakWorker(client *qless.Client) (*qless.Worker, error) {
 	w, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"soak-*", "!soak-received"}, Order: qless.OrderRoundRobin,
@@ -206,7 +206,7 @@ func (e *endurance) note(err error) {
 	}
 }
 
-// putOne puts a job of the mix, which may depend on the last one, and returns its jid.
+// putOne puts a job of the mix, perhaps dependent on the last job, and returns its jid.
 func (e *endurance) putOne(i int, last string) (string, error) {
 	if last == "" {
 		return e.client.Queue("soak-a").Put(e.working, klass, data)
@@ -223,8 +223,8 @@ func (e *endurance) putOne(i int, last string) (string, error) {
 	return jid, nil
 }
 
-// putOthers puts a job that is called, some that are received, one that is never taken, one that is
-// canceled, some with the same key, and a batch.
+// putOthers puts jobs of other kinds: called, received, never taken and canceled jobs, some with
+// the same key, and a batch.
 func (e *endurance) putOthers(i int) error {
 	ctx := e.working
 	_, failed := e.client.Queue("soak-a").Call(ctx, klassResult, data, qless.KeepFor(time.Second))

@@ -28,9 +28,9 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// An endurance is a soak test. This process has two workers, the goroutines that put their jobs,
-// and the gateways' clients. Other processes have the gateways with the dashboard, and a worker
-// that is killed now and then.
+// An endurance is a soak test. This process has two workers, the goroutines that put jobs, and the
+// gateways' clients. Other processes have the gateways with the dashboard, and a worker killed now
+// and then.
 type endurance struct {
 	*bench
 	client   *qless.Client
@@ -40,12 +40,12 @@ type endurance struct {
 	kills    int
 	samples  map[string][]size // by name of the process
 
-	// Each task ends with one of these contexts; putting ends first.
+	// Each task ends with one of these contexts. Putting ends first.
 	putting, working context.Context
 	stopPutting      context.CancelFunc
 	stopWorking      context.CancelFunc
 	tasks            sync.WaitGroup
-	odd              func(err error) // records what must not happen
+	odd              func(err error) // records failures
 }
 
 // A size holds the sizes of everything at one moment, by name.
@@ -87,8 +87,8 @@ func TestGrowthAfterTheFirstTenthIsAnError(t *testing.T) {
 	require.EqualError(t, e.judge(&report{}), "goroutines of b: 60 more")
 }
 
-// soak works for a long time, and fails if something grows, if jobs do not end, or if something is
-// left behind.
+// soak works for a long time, and fails if something grows, if jobs do not end, or if leftovers
+// remain.
 func soak(ctx context.Context, b *bench, r *report) (failed error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -149,8 +149,7 @@ func (e *endurance) start(ctx context.Context, c *crowd) error {
 	return e.startTasks(ctx)
 }
 
-// doomedVariable is set to the address of a server if this program runs as a worker that will be
-// killed.
+// doomedVariable is set to the address of a server in a worker process to be killed.
 const doomedVariable = "QLESS_BENCH_DOOMED"
 
 func (e *endurance) startDoomed() (err error) {
@@ -302,7 +301,7 @@ func (e *endurance) finish(ctx context.Context) error {
 	return errors.Join(err, context.Cause(ctx), e.gateways.end(ctx))
 }
 
-// leftover matches keys that may exist when all jobs have ended: settings, statistics, complete
+// leftover matches keys that may exist after all jobs have ended: settings, statistics, complete
 // jobs with their tags, known queues, workers, limits and schedules, the turns of tenants, and
 // notes about killed workers.
 var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +

@@ -44,7 +44,7 @@ func (b *bench) fleets(ctx context.Context, r *report, thing string, f fleet) er
 	return nil
 }
 
-// fleet measures a fleet on a server of its own: its resources, and the work that a job causes.
+// fleet measures a fleet on a separate server: the fleet's resources, and the work caused by a job.
 func (b *bench) fleet(ctx context.Context, r *report, f fleet) error {
 	if err := b.renew(ctx); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (b *bench) fleet(ctx context.Context, r *report, f fleet) error {
 	return err
 }
 
-// atRest measures workers that have just become idle, and again once they have settled among
-// themselves who does what, so that the cost no longer falls.
+// atRest measures workers just idle, and again when the cost no longer falls because the workers
+// have agreed on the division of work.
 func (b *bench) atRest(ctx context.Context, r *report, c *crowd) error {
 	var first, last cost
 	for turn := range 8 {
@@ -147,14 +147,14 @@ func makeQueues(ctx context.Context, client *qless.Client, count int) error {
 	return err
 }
 
-// never is a PollInterval that is too long for any poll.
+// never is a PollInterval too long for any poll.
 const never = 50 * time.Minute
 
-// appearing is the number of queues that appear while a case is measured.
+// appearing is the number of queues appearing during the measurement of a case.
 const appearing = 20
 
 // newQueues measures queues that appear one by one, with workers that don't want them, and with
-// workers whose patterns match them.
+// workers with matching patterns.
 func newQueues(ctx context.Context, b *bench, r *report) (failed error) {
 	f := fleet{workers: b.workers, clients: 1, queues: []string{"work"}}
 	config := qless.WorkerConfig{PollInterval: never}

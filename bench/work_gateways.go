@@ -153,7 +153,7 @@ func (g *gateway) work(clients, jobs int) error {
 	})
 }
 
-// wake puts jobs one at a time while clients wait, and returns the time that each took to arrive.
+// wake puts jobs one at a time while clients wait, and returns the time of arrival of each.
 func (g *gateway) wake(clients, jobs int) (waits []time.Duration, err error) {
 	arrived, ended := make(chan time.Time, clients), make(chan error, 1)
 	var stopping atomic.Bool

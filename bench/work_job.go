@@ -32,8 +32,8 @@ func (b *bench) jobGroups() []group {
 	return groups
 }
 
-// moreJobs measures all jobs and subtracts a run with a fifth of them, so that connecting, loading
-// scripts and starting workers do not count.
+// moreJobs measures all jobs and subtracts a run with a fifth of them, to exclude connecting,
+// loading scripts and starting workers.
 func (b *bench) moreJobs(ctx context.Context, p peer, l load) ([]sample, error) {
 	few := l
 	few.jobs = max(1, l.jobs/5)
@@ -68,7 +68,7 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 	worked, err := b.measureBoth(ctx, p, "process", l.jobs, func() error {
 		crew := newCrew(l.jobs)
 		if b.server.counter != nil {
-			crew.poll = time.Second // otherwise its polls would count
+			crew.poll = time.Second // otherwise polls would count
 		}
 		if err := s.work(ctx, crew); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (b *bench) measureBoth(
 	return one, err
 }
 
-// cpuTime returns the CPU time that this process has used, user and system.
+// cpuTime returns the CPU time used by this process, user and system.
 func cpuTime() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

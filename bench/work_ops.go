@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// keptJobs is the default number of completed jobs that are kept.
+// keptJobs is the default number of completed jobs kept.
 const keptJobs = 50000
 
-// The number of jobs in workloads of single commands is a multiple of batchUnit, so that every call
-// is full.
+// The number of jobs in workloads of single commands is a multiple of batchUnit, to fill every
+// call.
 const batchUnit = 800
 
 func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
@@ -35,7 +35,7 @@ func (b *bench) operating(
 	}}
 }
 
-// opsGroup measures each command by itself.
+// opsGroup measures each command separately.
 func (b *bench) opsGroup() []group {
 	g := group{label: fmt.Sprintf("pipelines of %d", pipelined)}
 	for _, s := range b.scripts {
@@ -56,14 +56,14 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) {
 	if !o.scripts.own {
 		return
 	}
-	// Some jobs are left over, so that every reserve does the same work.
+	// Some jobs are left over, to make every reserve do the same work.
 	o.putMany(ctx, jobs+bulkSize)
 	o.reserve(ctx, jobs, 16)
 	o.finish(ctx, 16)
 	if o.server.counter == nil {
 		return
 	}
-	// Calls of the worker whose times are not worth measuring.
+	// Calls of the worker not worth timing.
 	o.unmeasured(func() { o.putMany(ctx, jobs+jobs/2) })
 	o.reserve(ctx, jobs/2, 1)
 	o.finish(ctx, 1)
@@ -81,7 +81,7 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) {
 }
 
 // singly puts jobs one at a time. Each wakes one of the idle workers, which makes the calls of a
-// worker that has just run another one: first measured by themselves, then as whole jobs.
+// worker that has just run another job: first measured separately, then as whole jobs.
 func (o *operations) singly(ctx context.Context, name string, workers, slots int, poll string) {
 	const few, many = 15, 192
 	o.poll, o.pairs = poll, nil
@@ -96,7 +96,7 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 	_, err := listener.Receive(ctx)
 	o.fail(err)
 	o.pairs = []any{"brief", "1", "ahead", "16"}
-	next := 0 // the worker that has been idle longest
+	next := 0 // the worker idle for longest
 	run := func(jobs int, step func(call string, do func())) {
 		for range jobs {
 			o.worker = fmt.Sprint("w", next%workers)
@@ -105,7 +105,7 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 			step("reserve", func() { o.take(ctx, name, slots, 1) })
 			step("finish", func() {
 				o.finishHeld(ctx, name, 1)
-				if slots == 1 { // only now does it ask for the next job
+				if slots == 1 { // only now is the next job requested
 					o.take(ctx, name, 1, 0)
 				}
 			})
@@ -129,8 +129,7 @@ func (o *operations) singly(ctx context.Context, name string, workers, slots int
 	}
 }
 
-// alone measures jobs that are put, popped and completed one after the other, by the calls of the
-// package.
+// alone measures jobs put, popped and completed one after the other, by the calls of the package.
 func (o *operations) alone(ctx context.Context) {
 	const phase, many = "job, single calls", 192
 	o.measure(ctx, phase, many, func() {
@@ -157,7 +156,7 @@ func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", b.wai
 // scheduledGroups measures the same for scheduled jobs.
 func (b *bench) scheduledGroups() []group { return b.filledGroups("scheduled", b.waiting) }
 
-// keptGroups measures the same for completed jobs. At the limit, each complete has to remove one.
+// keptGroups measures the same for completed jobs. At the limit, each complete must remove one.
 func (b *bench) keptGroups() []group { return b.filledGroups("completed", b.kept) }
 
 func (b *bench) filledGroups(kind string, counts []int) []group {

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A backlog is waiting jobs in some queues, and how a worker takes them.
+// A backlog is a set of waiting jobs in some queues, and how a worker takes the jobs.
 type backlog struct {
 	name   string
 	queues int
@@ -18,13 +18,13 @@ type backlog struct {
 	put    []qless.PutOption
 }
 
-// limitName is the limit of the jobs that have one.
+// limitName is the limit of jobs with a limit.
 const limitName = "bench"
 
-// limitedRate is the number of jobs a second that the limit allows in the workload order.
+// limitedRate is the number of jobs a second allowed by the limit in the workload order.
 const limitedRate = 50
 
-// nothingAhead is the strict order under the conditions of a limit that all slots use up.
+// nothingAhead is the strict order under the conditions of a limit with all slots used up.
 func nothingAhead([]string) qless.WorkerConfig { return qless.WorkerConfig{Prefetch: -1} }
 
 func roundRobin([]string) qless.WorkerConfig {
@@ -40,8 +40,7 @@ func weighted(queues []string) qless.WorkerConfig {
 	return qless.WorkerConfig{Weights: weights}
 }
 
-// limitQueue lets as many jobs of the queue run as the worker has slots, so that it can reserve
-// none ahead.
+// limitQueue lets as many jobs of the queue run as the worker has slots: none can be prefetched.
 func limitQueue(ctx context.Context, s *qlessSession) error {
 	return s.client.Config().Set(ctx, queueName+"-max-concurrency", s.load.concurrency)
 }
@@ -56,7 +55,7 @@ func limitRate(ctx context.Context, s *qlessSession) error {
 }
 
 // orderGroups measures how fast a worker takes a backlog in each order, and under each kind of
-// limit that makes it ask for jobs which it is not given. The first of a group is the plain case.
+// limit that makes the worker ask in vain. The first of a group is the plain case.
 func (b *bench) orderGroups() []group {
 	withLimit := []qless.PutOption{qless.Limits{limitName}}
 	var groups []group
@@ -82,7 +81,7 @@ func (b *bench) orderGroups() []group {
 		backlog{name: rate, queues: 1, limit: limitRate, put: withLimit}))
 }
 
-// backlogs returns a group which compares the backlogs.
+// backlogs returns a group for comparing the backlogs.
 func (b *bench) backlogs(concurrency, jobs int, all ...backlog) group {
 	l := load{
 		jobs: jobs, concurrency: concurrency, workers: 1, queues: all[0].queues, payload: payloadOf(100),

@@ -22,7 +22,7 @@ import (
 )
 
 // outboxes measures puts in transactions of Postgres, into an outbox and into River, and a relay
-// that moves a backlog.
+// moving a backlog.
 func outboxes(ctx context.Context, b *bench, r *report) (failed error) {
 	p := b.postgres
 	if p == nil {
@@ -104,7 +104,7 @@ func (p *postgres) transactions(
 	return err
 }
 
-// moveAll measures a relay that moves all rows.
+// moveAll measures a relay moving all rows.
 func moveAll(
 	ctx context.Context, b *bench, db *sql.DB, statements *tracer, r *report,
 ) (failed error) {
@@ -151,7 +151,7 @@ func moveAll(
 	return nil
 }
 
-// pgxTx makes a Tx of a transaction of pgx.
+// pgxTx turns a transaction of pgx into a Tx.
 type pgxTx struct{ pgx.Tx }
 
 func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {

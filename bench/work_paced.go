@@ -12,8 +12,8 @@ import (
 // crews are the numbers of idle workers in the workload single.
 var crews = []int{1, 8, 64}
 
-// rarely is a PollInterval so long that a run of the workload single has hardly any polls, but no
-// locks end.
+// rarely is a PollInterval long enough to avoid most polls in a run of the workload single, but
+// short enough to keep locks from expiring.
 const rarely = 50 * time.Second
 
 // singleGroups measures the usual state of a queue: one job at a time, with idle workers that have
@@ -45,12 +45,12 @@ func (b *bench) singleGroups() []group {
 	return groups
 }
 
-// keptBefore is the number of jobs that run before the workload single is measured: Redis stores
-// sorted sets of up to 128 members as lists, whose cost grows with each job done.
+// keptBefore is the number of jobs run before the workload single is measured: Redis stores sorted
+// sets of up to 128 members as lists, which cost more with each job done.
 const keptBefore = 140
 
-// single puts the jobs on a server that has already run some. The cost of those is not counted,
-// except for their garbage.
+// single puts the jobs on a server that has already run some. The cost of earlier jobs is not
+// counted, except for their garbage.
 func (b *bench) single(
 	ctx context.Context, p peer, l load, gap time.Duration,
 ) (phases []sample, err error) {
@@ -86,7 +86,7 @@ func (b *bench) single(
 	return []sample{one}, err
 }
 
-// A pacer is a session that puts and runs jobs in a process of its own, and measures from put to
+// A pacer is a session that puts and runs jobs in a separate process, and measures from put to
 // handler with that process's clock.
 type pacer interface {
 	pickUps(ctx context.Context, jobs int, gap time.Duration) ([]time.Duration, error)
@@ -99,7 +99,7 @@ var rates = []int{100, 1000, 5000}
 // pacedTime is the duration of a run of the workload paced.
 const pacedTime = 4 * time.Second
 
-// pacedGroups measures jobs that arrive at a rate at one worker, which runs them immediately.
+// pacedGroups measures jobs arriving at a rate at one worker, which runs them immediately.
 func (b *bench) pacedGroups() []group {
 	var groups []group
 	for _, rate := range rates {
@@ -142,7 +142,7 @@ func (b *bench) paced(ctx context.Context, p peer, rate int) (phases []sample, e
 }
 
 // pace puts jobs at a rate, whether or not earlier puts have returned, and returns their waiting
-// times. It assumes that jobs are taken in the order of their puts.
+// times. It assumes that jobs are taken in the order of puts.
 func pace(
 	ctx context.Context, s session, taken <-chan time.Time, jobs, rate int,
 ) ([]time.Duration, error) {

@@ -29,7 +29,7 @@ func (b *bench) pickUpGroups() []group {
 // pickUpTime limits the time of a run: a peer that polls takes a second per job.
 const pickUpTime = 20 * time.Second
 
-// pickUpJobs is the number of jobs that are put one at a time, if they are done within pickUpTime.
+// pickUpJobs is the number of jobs put one at a time, if done within pickUpTime.
 func (b *bench) pickUpJobs() int { return min(b.jobs, 500) }
 
 // between is the time for workers to become idle again before the next job.
@@ -55,7 +55,7 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	return []sample{one}, err
 }
 
-// oneByOne puts jobs one at a time, and returns the time that each waited.
+// oneByOne puts jobs one at a time, and returns the wait of each.
 func oneByOne(
 	ctx context.Context, s session, taken <-chan time.Time, jobs int, gap time.Duration,
 ) ([]time.Duration, error) {
@@ -77,8 +77,7 @@ func oneByOne(
 	return waits, nil
 }
 
-// openIdle opens a session with idle workers, and sends the times at which their handlers are
-// called.
+// openIdle opens a session with idle workers, and sends the times of calls of their handlers.
 func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan time.Time, error) {
 	s, err := p.open(ctx, b.server, l)
 	if err != nil {
@@ -182,7 +181,7 @@ func (b *bench) weighWaiting(
 	return []sample{{phase: "waiting", jobs: b.jobs, memory: after - before}}, err
 }
 
-// size returns the memory of the server that has a peer's jobs, or their size on its disk.
+// size returns the memory of the server with a peer's jobs, or their size on the server's disk.
 func (b *bench) size(ctx context.Context, p peer) (int64, error) {
 	if p.other != nil {
 		return p.other.size(ctx)

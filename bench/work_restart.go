@@ -82,8 +82,8 @@ func restart(ctx context.Context, b *bench, r *report) (failed error) {
 	return nil
 }
 
-// loadOnce measures the time and memory that loading the script costs the server, the longest call
-// of a start, and how long other clients wait while many send the script at once.
+// loadOnce measures the time and memory for loading the script, the longest call of a start, and
+// the wait of other clients while many send the script at once.
 func loadOnce(ctx context.Context, b *bench, r *report) error {
 	before, err := b.scriptMemory(ctx)
 	if err != nil {

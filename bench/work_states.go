@@ -16,7 +16,7 @@ type state struct {
 	after   func(ctx context.Context, job *qless.Job) error // called with each popped job
 }
 
-// putOnly returns the same options for each job, in the form that fill takes.
+// putOnly returns the same options for each job, in the form for fill.
 func putOnly(options ...qless.PutOption) func(int) []qless.PutOption {
 	return func(int) []qless.PutOption { return options }
 }

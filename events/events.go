@@ -1,5 +1,4 @@
-// Package events listens to what happens to the jobs, queues and settings of a namespace, whichever
-// client causes it.
+// Package events reports changes of the jobs, queues and settings of a namespace by any client.
 package events
 
 import (
@@ -18,7 +17,7 @@ import (
 // A Kind is the kind of an event.
 type Kind string
 
-// Events of all jobs, and of settings, whichever client causes them.
+// Events of all jobs, and of settings, caused by any client.
 const (
 	Advanced    Kind = "advanced"     // completed, and put into its next queue
 	Canceled    Kind = "canceled"     // deleted
@@ -30,8 +29,8 @@ const (
 	Put         Kind = "put"          // put into a queue
 )
 
-// Events not published by the scripts of other clients. Nor do they publish that a job is out of
-// retries, unless a worker has lost it.
+// Events not published by the scripts of other clients. Nor do these publish that a job is out of
+// retries, unless a worker has lost the job.
 const (
 	Paused   Kind = "paused"   // a queue was paused
 	Spawned  Kind = "spawned"  // the recurring job JID has put Count jobs
@@ -42,13 +41,13 @@ const (
 // More events of tracked jobs.
 const (
 	Popped    Kind = "popped"
-	Stalled   Kind = "stalled"   // its lock ended before its worker renewed it
+	Stalled   Kind = "stalled"   // the lock expired before being renewed by the worker
 	Tracked   Kind = "tracked"   // tracking began
 	Untracked Kind = "untracked" // tracking ended
 )
 
-// Gap: events may have been lost: the connection broke, and is now restored. A
-// program with a copy of the state should reload it.
+// Gap: events may have been lost. The connection broke, and is now restored. A program with a copy
+// of the state should reload it.
 const Gap Kind = "gap"
 
 // An Event is something that happened in a namespace. Fields of other kinds are
@@ -57,23 +56,23 @@ type Event struct {
 	Kind    Kind   `json:"event"`
 	Tracked bool   `json:"tracked,omitempty"` // delivered because the job is tracked
 	JID     string `json:"jid,omitempty"`     // the job
-	Queue   string `json:"queue,omitempty"`   // where it was, or was put
-	To      string `json:"to,omitempty"`      // its next queue, for Advanced
-	Worker  string `json:"worker,omitempty"`  // the worker that lost or failed it
+	Queue   string `json:"queue,omitempty"`   // where the job was, or was put
+	To      string `json:"to,omitempty"`      // the next queue, for Advanced
+	Worker  string `json:"worker,omitempty"`  // the worker that lost or failed the job
 	Group   string `json:"group,omitempty"`   // the failure group
-	Message string `json:"message,omitempty"` // why it failed
+	Message string `json:"message,omitempty"` // why the job failed
 	Count   int    `json:"count,omitempty"`   // the number of jobs
 	Option  string `json:"option,omitempty"`  // the setting
-	Value   string `json:"value,omitempty"`   // its new value
+	Value   string `json:"value,omitempty"`   // the new value
 }
 
 // Channels of events.
 const (
 	channelLog  = "log"
-	channelMore = "x:log" // events that other clients' scripts do not publish
+	channelMore = "x:log" // events not published by other clients' scripts
 )
 
-// Kinds returns the kinds of events that a filter can select: all but [Gap].
+// Kinds returns the kinds of events available for filters: all but [Gap].
 func Kinds() []Kind {
 	return []Kind{
 		Advanced, Canceled, Completed, ConfigSet, ConfigUnset, Failed, LockLost, Paused, Popped, Put,
@@ -81,9 +80,9 @@ func Kinds() []Kind {
 	}
 }
 
-// Listen subscribes to the events of all jobs of the client's namespace, including those of tracked
-// jobs, with a connection of its own. Events that occur after the call returns are delivered. The
-// channel is closed when ctx ends.
+// Listen subscribes to the events of all jobs of the client's namespace, including the events of
+// tracked jobs, with a separate connection. Events that occur after the call returns are delivered.
+// The channel is closed when ctx ends.
 //
 // A broken connection is restored, followed by a [Gap]. The server disconnects a reader that falls
 // too far behind, with the same effect.
@@ -125,7 +124,7 @@ func (l *listener) channels() []string {
 	return channels
 }
 
-// decodeNotice returns the event for a notice, or false if readers get none.
+// decodeNotice returns the event for a notice, or false if readers receive none.
 func (l *listener) decodeNotice(notice redisx.Notice) (Event, bool) {
 	switch {
 	case notice.Kind == redisx.Published:

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Events notify a program of changes to jobs, whichever client makes them.
+// Events notify a program of changes to jobs by any client.
 func ExampleListen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Complete completes jobs of a queue that the client's worker holds, at a fraction of the cost of
-// [qless.Job.Complete]. Their data stays as it is.
+// Complete completes jobs of a queue held by the client's worker, at a fraction of the cost of
+// [qless.Job.Complete]. The jobs' data is not changed.
 //
 // It returns an error for each jid, in order: nil if the job is complete, and otherwise an error as
 // from Job.Complete. A refused job does not affect the others. Jobs may share a script with jobs of
 // other goroutines (see Unbatched in [qless.ClientConfig]). If the connection breaks before the
-// reply, its jobs have the error [qless.ErrUnavailable] and may be complete.
+// reply, the script's jobs have the error [qless.ErrUnavailable] and may be complete.
 func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []error {
 	const op = "complete"
 	problem := inside.CheckName(op, "queue name", queue)
@@ -43,7 +43,7 @@ func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []er
 	return errs
 }
 
-// completePart completes some of the jobs with one script, perhaps with those of other goroutines.
+// completePart completes some of the jobs with one script, perhaps shared with other goroutines.
 func (t *Taker) completePart(
 	ctx context.Context, queue string, jids []string, part []int,
 ) completeAnswer {
@@ -76,10 +76,10 @@ type completeBatcher struct {
 	batch.Batcher[completion, completeAnswer]
 }
 
-// A waitingComplete is a call with jobs to be completed together with those of others.
+// A waitingComplete is a call with jobs to complete together with others.
 type waitingComplete = batch.Call[completion, completeAnswer]
 
-// A completeAnswer holds the script's reply for each job, or the error of them all.
+// A completeAnswer holds the script's reply for each job, or a common error.
 type completeAnswer struct {
 	texts []string
 	err   error
@@ -87,7 +87,7 @@ type completeAnswer struct {
 
 func newCompleteBatcher(client *qless.Client) *completeBatcher {
 	b := &completeBatcher{client: client}
-	b.Gather = true // jobs that a gateway takes together often end together
+	b.Gather = true // jobs taken together by a gateway often end together
 	b.Count, b.Send = countCompletes, b.send
 	b.Alone = func(ctx context.Context, some completion) completeAnswer {
 		return finish(ctx, client, some)
@@ -123,7 +123,7 @@ func (b *completeBatcher) send(ctx context.Context, calls []*waitingComplete) {
 	}
 }
 
-// finish completes jobs with one script. It replies for each.
+// finish completes jobs with one script. The answer has a reply for each job.
 func finish(ctx context.Context, client *qless.Client, all ...completion) completeAnswer {
 	args, jobs := []any{client.WorkerName()}, 0
 	for len(all) > 0 {

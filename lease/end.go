@@ -15,29 +15,28 @@ import (
 // An End describes how [Taker.End] ends a job.
 type End struct {
 	// Group and Message describe a failure. A failed job needs a Group; a complete one has neither.
-	// They are cut as those of [qless.Job.Fail].
+	// Both are cut as by [qless.Job.Fail].
 	Group   string
 	Message string
 
-	// Result becomes the job's result, encoded as by [qless.Job.SetResult]. If it is nil, the job has
-	// none.
+	// Result becomes the job's result, encoded as by [qless.Job.SetResult]. Nil means no result.
 	Result any
 
 	// State is [qless.StateComplete], the default, or [qless.StateFailed].
 	State qless.State
 }
 
-// End completes or fails a job, whichever worker has it, and whether it is waiting, scheduled,
-// running, timed out, or waiting for other jobs. The effects are those of [qless.Job.Complete] and
-// [qless.Job.Fail], and a worker that runs the job loses its lock. A job that did not run counts as
-// one that ran for no time.
+// End completes or fails a job of any worker, whether the job is waiting, scheduled, running, timed
+// out, or depending. The effects are those of [qless.Job.Complete] and [qless.Job.Fail], and a
+// worker running the job loses the lock. A job that did not run counts as a run of zero length.
 //
-// If the job had already ended, nothing changes, and the error is [qless.ErrFinished]. If there is
-// no such job, it is [qless.ErrNotFound]. The command is sent once: an ErrFinished after a
-// [qless.ErrUnavailable] may mean that the first call ended the job.
+// If the job had already ended, nothing changes, and the error is [qless.ErrFinished]. If the job
+// does not exist, the error is [qless.ErrNotFound]. The command is sent once: an ErrFinished after
+// a [qless.ErrUnavailable] may mean that the first call ended the job.
 //
-// A script removes at most 1,000 dependencies of a job that waits for others; then End runs it
-// again. If that fails, the job waits for the others forever: end it again, or cancel it.
+// A script removes at most 1,000 dependencies of a depending job; then End runs another script. If
+// that fails, the job waits forever for the remaining dependencies: end the job again, or cancel
+// it.
 //
 // A [qless.Codec] encodes the result with an empty klass.
 func (t *Taker) End(ctx context.Context, jid string, end End) error {
@@ -57,7 +56,7 @@ func (t *Taker) End(ctx context.Context, jid string, end End) error {
 			return &qless.Error{Op: op, Code: qless.ErrNotFound, JID: jid, Message: "no such job"}
 		case !ok:
 			return unexpected(op, reply)
-		case state == "unlinked": // it has more dependencies
+		case state == "unlinked": // more dependencies are left
 			continue
 		case strings.HasPrefix(state, "!"):
 			return &qless.Error{
@@ -70,7 +69,7 @@ func (t *Taker) End(ctx context.Context, jid string, end End) error {
 	}
 }
 
-// runEnd runs an end, perhaps in one round trip with those of other goroutines.
+// runEnd runs an end, perhaps in one round trip with the ends of other goroutines.
 func (t *Taker) runEnd(ctx context.Context, jid string, args []any) (any, error) {
 	if t.ends == nil || resultSize(args) > batchedEndResult {
 		return inside.Run(ctx, t.client, "end", jid, args...)
@@ -121,14 +120,14 @@ const (
 	batchedEndResult = 16 << 10
 )
 
-// An endBatcher sends the ends of several goroutines together, in one round trip. It has one
-// exchange in flight at a time.
+// An endBatcher sends the ends of several goroutines together, in one round trip. Only one exchange
+// is in flight at a time.
 type endBatcher struct {
 	client *qless.Client
 	batch.Batcher[endRequest, endAnswer]
 }
 
-// A waitingEnd is an end to be sent with others.
+// A waitingEnd is an end to send with others.
 type waitingEnd = batch.Call[endRequest, endAnswer]
 
 type endRequest struct {
@@ -139,7 +138,7 @@ type endRequest struct {
 type endAnswer struct {
 	reply any
 	err   error
-	again bool // it did not run, and may be sent again
+	again bool // not run, and may be sent again
 }
 
 func newEndBatcher(client *qless.Client) *endBatcher {
@@ -148,7 +147,7 @@ func newEndBatcher(client *qless.Client) *endBatcher {
 	return b
 }
 
-// end ends a job alone when nothing else is in flight, and with the next exchange otherwise.
+// end ends a job alone when nothing else is in flight, and otherwise with the next exchange.
 func (b *endBatcher) end(ctx context.Context, jid string, args []any) (any, error) {
 	request := endRequest{jid, args}
 	answer, err := b.Do(ctx, request)
@@ -169,7 +168,7 @@ func (b *endBatcher) alone(ctx context.Context, r endRequest) endAnswer {
 // countEnds returns the number of ends for the next exchange.
 func countEnds(waiting []*waitingEnd) int { return min(len(waiting), batchedEnds) }
 
-// send ends jobs in one round trip. Each succeeds or fails by itself.
+// send ends jobs in one round trip. Each end succeeds or fails by itself.
 func (b *endBatcher) send(ctx context.Context, ends []*waitingEnd) {
 	calls := make([]inside.Job, len(ends))
 	for i, w := range ends {

@@ -48,7 +48,7 @@ func ExampleTaker_Take() {
 	// 0 <nil>
 }
 
-// A program that knows only the jid of a job ends it.
+// A program that knows only a job's jid ends the job.
 func ExampleTaker_End() {
 	server, err := qlesstest.Start()
 	if err != nil {

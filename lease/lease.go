@@ -1,6 +1,6 @@
-// Package lease is for programs that are workers themselves, such as gateways to other protocols:
-// they take jobs on behalf of others, and learn later how these have ended. Programs with handlers
-// need only a [qless.Worker].
+// Package lease is for programs that act as workers, such as gateways to other protocols: they take
+// jobs on behalf of their own clients, and learn the outcome later. Programs with handlers need
+// only a [qless.Worker].
 package lease
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Taker takes and ends jobs as the worker of its client. A program needs one for each client. It
-// is safe for concurrent use. Errors are of type [*qless.Error].
+// A Taker takes and ends jobs as the worker of its client. A program needs one Taker for each
+// client. A Taker is safe for concurrent use. Errors are of type [*qless.Error].
 type Taker struct {
 	client    *qless.Client
-	receivers *receivers // nil if the client was closed before
+	receivers *receivers // nil if the client was already closed
 
-	// These are nil if the client is unbatched.
+	// Nil if the client is unbatched.
 	ends      *endBatcher
 	completes *completeBatcher
 }
 
-// New returns a Taker that uses the connections of a client. [qless.Client.Close] ends its calls.
-// New panics if the client is nil.
+// New returns a Taker that uses the connections of a client. [qless.Client.Close] ends the Taker's
+// calls. New panics if the client is nil.
 func New(client *qless.Client) *Taker {
 	if client == nil {
 		panic("lease: the client is nil")
@@ -39,9 +39,9 @@ func New(client *qless.Client) *Taker {
 	return t
 }
 
-// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and the
-// error is [qless.ErrRunning] or [qless.ErrFinished]. A job whose lock has ended counts as running
-// until another worker gets it. If other jobs depend on it, the error is [qless.ErrHasDependents];
+// Withdraw cancels a job, unless the job is running or has ended: then nothing is changed, and the
+// error is [qless.ErrRunning] or [qless.ErrFinished]. A job with an expired lock counts as running
+// until taken by another worker. If the job has dependents, the error is [qless.ErrHasDependents];
 // if it does not exist, [qless.ErrNotFound]. [qless.Client.Cancel] cancels running and failed jobs
 // too.
 func (t *Taker) Withdraw(ctx context.Context, jid string) error {

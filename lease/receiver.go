@@ -57,7 +57,7 @@ func (s *receivers) join(
 	return r, call, nil
 }
 
-// remove removes a receiver, unless there are calls again, and reports whether it did so.
+// remove removes a receiver, unless it has calls again, and reports whether it was removed.
 func (s *receivers) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *receivers) all() []*receiver {
 	return slices.Collect(maps.Values(s.byKey))
 }
 
-// Close ends all calls. The receivers then release jobs that are on their way to them.
+// Close ends all calls. The receivers then release jobs still under way to them.
 func (s *receivers) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -85,7 +85,7 @@ func (s *receivers) Close() {
 	}
 }
 
-// How long a client that is closed waits for the receivers, and again once it has cut them off.
+// How long a closed client waits for the receivers, and again after cutting them off.
 const (
 	closeTimeout = time.Second
 	cutTimeout   = 100 * time.Millisecond
@@ -115,7 +115,7 @@ func (s *receivers) Wait() {
 // An exchanger makes exchanges with the server: it asks for jobs, and releases some. Package qless
 // implements it.
 type exchanger interface {
-	// Asker returns what asks for the jobs.
+	// Asker returns the asker for jobs.
 	Asker() *ask.Asker
 
 	// Listen subscribes to the channel where the server wakes the exchanger.
@@ -124,7 +124,7 @@ type exchanger interface {
 	// Release releases a job with the next exchange.
 	Release(job *qless.Job)
 
-	// Take begins an exchange, and returns the number of jobs that it releases.
+	// Take begins an exchange, and returns the number of jobs to release.
 	Take() int
 
 	// IsEmpty reports whether all jobs are released.
@@ -139,9 +139,9 @@ type exchanger interface {
 	Leave(ctx context.Context)
 }
 
-// A receiver asks for jobs on behalf of calls of one kind. To the server, it is an idle worker with
-// a name of its own; the jobs are locked for the client's worker. It makes one exchange at a time,
-// for all its calls.
+// A receiver asks for jobs on behalf of calls of one kind. To the server, a receiver is an idle
+// worker with its own name; the jobs are locked for the client's worker. It makes one exchange at a
+// time, for all calls.
 type receiver struct {
 	exchanger
 	asker *ask.Asker
@@ -152,7 +152,7 @@ type receiver struct {
 
 	// Used only by the goroutine of run.
 	burst  batch.Burst
-	usedAt time.Time // when there last was something to do
+	usedAt time.Time // when there was last something to do
 
 	mu     sync.Mutex
 	closed bool
@@ -172,7 +172,7 @@ func newReceiver(
 	return r
 }
 
-// lockPairs returns the arguments of the script reserve about locks: their owner and duration.
+// lockPairs returns the arguments of the script reserve for locks: the owner and the duration.
 func lockPairs(owner string, d time.Duration) []string {
 	pairs := []string{"owner", owner}
 	switch d {
@@ -184,7 +184,7 @@ func lockPairs(owner string, d time.Duration) []string {
 	return append(pairs, "lock", wire.FormatSeconds(d))
 }
 
-// Notify makes the receiver ask for jobs, as a script wakes it or may have done so.
+// Notify makes the receiver ask for jobs, after a wake-up or a possible wake-up by a script.
 func (r *receiver) Notify(redisx.Notice) { r.asker.JobsReady() }
 
 // close ends all calls.
@@ -196,7 +196,7 @@ func (r *receiver) close() {
 	r.asker.Due.Notify()
 }
 
-// release gives jobs to other calls, and releases the remaining ones.
+// release gives jobs to other calls, and releases the remaining jobs.
 func (r *receiver) release(jobs []*qless.Job) {
 	for _, job := range r.calls.Deliver(jobs) {
 		r.Release(job)
@@ -204,8 +204,8 @@ func (r *receiver) release(jobs []*qless.Job) {
 	}
 }
 
-// run makes exchanges until there has been no call for some time, the client is closed, or the
-// context ends.
+// run makes exchanges until no call was made for some time, the client is closed, or the context
+// ends.
 func (r *receiver) run(ctx context.Context) {
 	r.Listen(r)
 	for r.asker.Pause(ctx) {
@@ -250,14 +250,14 @@ func (r *receiver) next() exchange {
 	case r.calls.Wanted() == 0:
 		e.leave = r.asker.IsIdle()
 	case r.asker.IsWanting():
-		r.asker.Begin() // first: a call may join, and makes it ask again
+		r.asker.Begin() // first: a call may join, and make the asker ask again
 		e.room = min(r.calls.Ask(), maxTaken)
 	}
 	return e
 }
 
 // isOver reports whether the receiver must end: all jobs are released, and the client is closed or
-// there has been no call for some time.
+// no call was made for some time.
 func (r *receiver) isOver(e exchange) bool {
 	if e.room > 0 || e.releases > 0 {
 		r.usedAt = time.Now()
@@ -287,7 +287,7 @@ func (r *receiver) answered(jobs []*qless.Job, answer *ask.Answer, err error) {
 	}
 }
 
-// mayHeal reports whether the same request may succeed later. If not, all calls end with its error,
+// mayHeal reports whether the same request may succeed later. If not, all calls end with the error,
 // and otherwise only the calls with NoWait.
 func mayHeal(err error) bool {
 	switch redisx.Refusal(err) {
@@ -298,8 +298,8 @@ func mayHeal(err error) bool {
 	return passing && !errors.Is(err, redis.ErrClosed)
 }
 
-// retire ends the receiver, unless there are calls again. Others then take over the jobs that it
-// may have been woken for, and perhaps its relaying.
+// retire ends the receiver, unless it has calls again. Other receivers then take over the jobs of
+// possible wake-ups, and perhaps the relaying.
 func (r *receiver) retire(ctx context.Context) bool {
 	if !r.all.remove(r) {
 		return false

@@ -17,49 +17,49 @@ import (
 
 // A Request describes the jobs that [Taker.Take] may take. Queues is required.
 type Request struct {
-	// Count is the maximum number of jobs to return, up to 1000. The call returns as soon as there is
-	// one. Defaults to 1.
+	// Count is the maximum number of jobs to return, up to 1000. The call returns as soon as any job
+	// is available. Defaults to 1.
 	Count int
 
-	// LockTime is the duration of the locks that the call takes, from 1 ms to 24 h. It takes
-	// precedence over the [qless.LockTime] of jobs and the heartbeat time of queues. With -1, the
-	// locks end at once. Defaults to the time of the job or its queue.
+	// LockTime is the duration of the call's locks, from 1 ms to 24 h. It takes precedence over the
+	// [qless.LockTime] of jobs and the heartbeat time of queues. With -1, the locks expire at once.
+	// Defaults to the time of the job or its queue.
 	LockTime time.Duration
 
-	// NoWait makes the call return at once if there are no jobs, without an error.
+	// NoWait makes the call return at once without jobs, and without an error.
 	NoWait bool
 
-	// Order is the order in which jobs are taken from the queues. Defaults to OrderStrict.
+	// Order is the order of the queues for taking jobs. Defaults to OrderStrict.
 	Order qless.Order
 
 	// PollInterval is the maximum time between two requests for jobs, as in [qless.WorkerConfig].
 	// Defaults to 10 s.
 	PollInterval time.Duration
 
-	// Queues are the names of up to 1000 queues. They can't be patterns.
+	// Queues are the names of up to 1000 queues. Patterns are not allowed.
 	Queues []string
 }
 
 // maxTaken is the maximum number of jobs and of queues of a request.
 const maxTaken = 1000
 
-// Take locks jobs for the client's worker and returns them, like [qless.Queue.Pop], but waits until
-// there is at least one. Any number of goroutines may wait.
+// Take locks jobs for the client's worker and returns them, like [qless.Queue.Pop], but waits for
+// at least one job. Any number of goroutines may wait.
 //
-// If ctx ends first, the error is [qless.ErrUnavailable], which wraps that of ctx, and no job is
-// taken: jobs that were on their way to this call go to another caller, or are released to the
-// front of their queue, which uses up no retry. If the server is unreachable or accepts no writes,
-// the call tries again until ctx ends, except with NoWait. A lasting error, such as a missing
-// permission, is returned at once.
+// If ctx ends first, the error is [qless.ErrUnavailable], which wraps ctx's error, and no job is
+// taken: jobs under way to this call go to another caller, or are released to the front of their
+// queue, which uses up no retry. If the server is unreachable or accepts no writes, the call tries
+// again until ctx ends, except with NoWait. A lasting error, such as a missing permission, is
+// returned at once.
 //
 // Calls for a client with the same Queues, Order, LockTime and PollInterval share their requests to
 // the server, and jobs go to the call that has waited longest. In a burst, a call waits up to 2 ms
-// for others to share its request. An idle call is woken like an idle worker. It also asks again
+// for others to share its request. An idle call is woken like an idle worker, and also asks again
 // after the PollInterval.
 //
 // The locks are not renewed: call [qless.Job.Heartbeat] until the job is ended. Like a pop, a
-// request is never sent twice: if the connection breaks before the reply, it may have locked jobs,
-// which can be popped again when their locks end.
+// request is never sent twice: if the connection breaks before the reply, the request may have
+// locked jobs, which can be popped again after lock expiry.
 func (t *Taker) Take(ctx context.Context, request Request) ([]*qless.Job, error) {
 	if err := request.check(); err != nil {
 		return nil, err
@@ -121,14 +121,14 @@ func (t *Taker) take(ctx context.Context, request Request) ([]*qless.Job, error)
 	return jobs, err
 }
 
-// notTaken returns the error of a call that ended with its context or its client.
+// notTaken returns the error of a call ended by its context or its client.
 func notTaken(err error) error {
 	return &qless.Error{
 		Op: opTake, Code: qless.ErrUnavailable, Message: err.Error(), Err: err,
 	}
 }
 
-// closedError is the error of calls for a client that was closed.
+// closedError is the error of calls for a closed client.
 func closedError() error { return notTaken(redis.ErrClosed) }
 
 // opTake is the operation of errors.
@@ -163,7 +163,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// A receiverKey identifies calls that share their requests.
+// A receiverKey identifies calls with shared requests.
 type receiverKey struct {
 	worker   string
 	queues   string

@@ -65,8 +65,8 @@ func completedBy(args []any) (jobs int) {
 	return jobs
 }
 
-// newCompletes returns a client whose worker has jobs of the queues a and b, with a call in flight
-// that completes one more.
+// newCompletes returns a client with a worker holding jobs of the queues a and b, and with a call
+// in flight that completes one more job.
 func newCompletes(
 	t *testing.T, config qless.ClientConfig,
 ) (*lease.Taker, *firstFinish, <-chan []error) {
@@ -117,7 +117,7 @@ func numbered(queue string, from, to int) []string {
 	return jids
 }
 
-// Each call has the answers about its own jobs.
+// Each call receives the answers about its own jobs.
 func TestJobsThatGoroutinesCompleteShareAScript(t *testing.T) {
 	taker, h, first := newCompletes(t, qless.ClientConfig{})
 	two := joinCompletes(t, taker, "a", "a1", "missing", "a2")
@@ -185,7 +185,7 @@ func TestWithoutBatchingJobsAreCompletedAtOnce(t *testing.T) {
 	require.Equal(t, []int{1, 1}, h.jobs)
 }
 
-// A firstEnd is a hook that holds the first end that is sent alone, and records the others.
+// A firstEnd is a hook that holds the first end sent alone, and records the others.
 type firstEnd struct {
 	passing
 	arrived   chan struct{}
@@ -234,7 +234,7 @@ func (h *firstEnd) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// An endsTest has one end in flight, which is held.
+// An endsTest has one end in flight, on hold.
 type endsTest struct {
 	*testing.T
 	client *qless.Client
@@ -268,7 +268,7 @@ func (e *endsTest) end(ctx context.Context, jid string) error {
 	return e.taker.End(ctx, jid, lease.End{Result: jid})
 }
 
-// begin ends jobs, each from a goroutine of its own, and returns when all wait.
+// begin ends jobs, each from a separate goroutine, and returns when all wait.
 func (e *endsTest) begin(ctx context.Context, jids ...string) (results map[string]chan error) {
 	e.Helper()
 	results = map[string]chan error{}

@@ -8,29 +8,29 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// An answer is what an error of a put means for the rows.
+// An answer is the meaning of a put's error for the rows.
 type answer int
 
 const (
-	// away: the server can't be reached, or accepts no commands for now. If the put has run, the
-	// receipts tell. All rows are tried again, until the server is back.
+	// away: the server can't be reached, or accepts no commands for now. The receipts show whether the
+	// put has run. All rows are tried again until the server is back.
 	away answer = iota
 
-	// refusesAll: the server refuses every put. All rows are tried again, until it accepts them.
+	// refusesAll: the server refuses every put. All rows are tried again until accepted.
 	refusesAll
 
 	// later: one of the jobs is refused, but perhaps not for long. It is tried again for about 12
 	// minutes, and then set aside.
 	later
 
-	// never: one of the jobs is invalid. It is set aside.
+	// never: one of the jobs is invalid, and is set aside.
 	never
 
 	// odd: none of the above. The job is tried again forever, and holds up no others.
 	odd
 )
 
-// answersByCode sorts the errors of a put by their codes. Those of other calls are odd.
+// answersByCode sorts the errors of a put by their codes. Errors of other calls are odd.
 var answersByCode = map[qless.Code]answer{
 	qless.ErrInvalid:       never,
 	qless.ErrNotDepending:  later, // the batch of the job has ended
@@ -62,11 +62,10 @@ func answerOf(err error) answer {
 	return odd
 }
 
-// maxTries is the number of refusals after which a row is set aside.
+// maxTries is the number of refusals before a row is set aside.
 const maxTries = 20
 
-// untilRetry returns how long a row waits after its refusals: 0.5 s, 1 s, 2.5 s and so on, up to a
-// minute.
+// untilRetry returns a row's wait after its refusals: 0.5 s, 1 s, 2.5 s and so on, up to a minute.
 func untilRetry(tries int) time.Duration {
 	tries = min(tries, 11)
 	return min(time.Duration(1+tries*tries)*time.Second/2, time.Minute)

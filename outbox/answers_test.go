@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Every code that package qless has is in the table, or can't be that of a put.
+// Every code of package qless is in the table, or can't come from a put.
 func TestEachCodeOfAnErrorIsSorted(t *testing.T) {
 	notOfPuts := map[string]bool{}
 	for _, code := range []string{
@@ -59,7 +59,7 @@ func TestAServerThatRefusesAll(t *testing.T) {
 	}
 }
 
-// A row that waits for a job that must exist holds up no other, and is tried again.
+// A row waiting for a job that must exist holds up no other row, and is tried again.
 func TestAJobThatMustExistHoldsUpNoOther(t *testing.T) {
 	onEach(t, func(s *shop) {
 		child := s.put("q", nil, qless.DependsOn{"parent"}.MustExist())

@@ -22,7 +22,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A cluster is a server of a database that all tests share. Each test has a database of its own.
+// A cluster is a database server shared by all tests. Each test has a separate database.
 type cluster struct {
 	dialect Dialect
 	folder  string
@@ -38,7 +38,7 @@ var started struct {
 	clusters map[Dialect]*cluster
 }
 
-// clusterOf returns the server of a dialect, which it starts for the first test.
+// clusterOf returns the server of a dialect, started for the first test.
 func clusterOf(t *testing.T, dialect Dialect) *cluster {
 	t.Helper()
 	if c := started.clusters[dialect]; c != nil {
@@ -165,7 +165,7 @@ func startPostgres() (*cluster, error) {
 	return c, c.run()
 }
 
-// owner returns the user of the server, who owns its folder: PostgreSQL refuses to run as root.
+// owner returns the user of the server, the owner of its folder: PostgreSQL refuses to run as root.
 func (c *cluster) owner() (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 // A Dialect is a kind of database.
 type Dialect string
 
-// The supported databases. MySQL stands for MariaDB, too.
+// The supported databases. MySQL includes MariaDB.
 const (
 	Postgres Dialect = "postgres"
 	SQLite   Dialect = "sqlite"
@@ -26,7 +26,7 @@ func (d Dialect) check() error {
 }
 
 // statement returns a statement with the placeholders of the dialect in place of question marks.
-// Those of PostgreSQL also suit SQLite.
+// The placeholders of PostgreSQL also suit SQLite.
 func (d Dialect) statement(text string) string {
 	if d == MySQL {
 		return text
@@ -81,10 +81,10 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 }
 
-// skipLocked ends a query whose rows change next, and leaves out the rows that others change.
+// skipLocked ends a query for rows to change, and leaves out rows locked by other transactions.
 func (d Dialect) skipLocked() string {
 	if d == SQLite {
-		return "" // the transaction is the only one that writes
+		return "" // no other transaction writes
 	}
 	return " FOR UPDATE SKIP LOCKED"
 }
@@ -100,8 +100,8 @@ type session interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// write runs a function in a transaction that writes, up to 3 times, because other transactions may
-// be in its way.
+// write runs a function in a write transaction, up to 3 times, because other transactions may be in
+// the way.
 func (t *table) write(ctx context.Context, do func(s session) error) (err error) {
 	once := t.writeOnce
 	if t.dialect == SQLite {
@@ -115,8 +115,8 @@ func (t *table) write(ctx context.Context, do func(s session) error) (err error)
 	return err
 }
 
-// writeOnce runs a function in a transaction. It is read committed whatever the default of the
-// database, so that two relays don't disturb each other.
+// writeOnce runs a function in a transaction. The transaction is read committed, regardless of the
+// database's default, to keep two relays from disturbing each other.
 func (t *table) writeOnce(ctx context.Context, do func(s session) error) error {
 	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -129,8 +129,8 @@ func (t *table) writeOnce(ctx context.Context, do func(s session) error) error {
 	return tx.Commit()
 }
 
-// writeAlone does the same in SQLite. The transaction begins as one that writes, because SQLite
-// fails if one becomes that after another has written.
+// writeAlone does the same in SQLite. The transaction begins as a write transaction: in SQLite,
+// becoming one later fails if another transaction has written.
 func (t *table) writeAlone(ctx context.Context, do func(s session) error) error {
 	conn, err := t.db.Conn(ctx)
 	if err != nil {

@@ -95,7 +95,7 @@ func (s *shop) connect(addr string) *qless.Client {
 	return client
 }
 
-// relay returns a relay whose passes the test makes.
+// relay returns a relay with passes made by the test.
 func (s *shop) relay(change ...func(*RelayConfig)) *Relay {
 	s.Helper()
 	config := RelayConfig{Dialect: s.dialect, Logger: testkit.Quiet(), Poll: time.Hour}
@@ -107,7 +107,7 @@ func (s *shop) relay(change ...func(*RelayConfig)) *Relay {
 	return r
 }
 
-// put puts a job in a transaction of its own.
+// put puts a job in a separate transaction.
 func (s *shop) put(queue string, data any, options ...qless.PutOption) string {
 	s.Helper()
 	tx, err := s.db.BeginTx(s.Context(), nil)
@@ -151,7 +151,7 @@ func (s *shop) exec(statement string, args ...any) {
 	require.NoError(s, err)
 }
 
-// problem returns the problem of the only row that has one.
+// problem returns the problem of the only row with a problem.
 func (s *shop) problem() (problem string) {
 	s.Helper()
 	row := s.db.QueryRowContext(s.Context(), `SELECT problem FROM qless_outbox_rows WHERE problem IS NOT NULL`)
@@ -197,5 +197,5 @@ func (s *shop) complete(n int) {
 	}
 }
 
-// raw is JSON that stays as it is.
+// raw is JSON that stays unchanged.
 func raw(text string) json.RawMessage { return json.RawMessage(text) }

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// pgxTx makes a Tx of a transaction of pgx.
+// pgxTx turns a transaction of pgx into a Tx.
 type pgxTx struct{ pgx.Tx }
 
 func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -61,7 +61,7 @@ func ExampleRelayConfig_listen() {
 	}
 }
 
-// An order and the job that packs it are stored together, or neither is.
+// An order and the job to pack it are stored together, or neither is.
 func Example() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -9,27 +9,27 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A fate is what becomes of a job that is not put.
+// A fate is the outcome of a job that is not put.
 type fate struct {
 	jid     string
-	kind    string // of a problem; empty for a job whose row is deleted
+	kind    string // of a problem; empty for a job with a deleted row
 	message string
-	holder  string     // the job that holds its unique key
-	code    qless.Code // for callers that wait for the job
+	holder  string     // the holder of the job's unique key
+	code    qless.Code // for callers waiting for the job
 }
 
-// kindParent is the kind of the problem of a row whose parent was not put.
+// kindParent is the kind of problem of a row with a parent that was not put.
 const kindParent = "parent"
 
-// setAside sets rows aside that have no problem yet.
+// setAside sets rows without a problem aside.
 func (t *table) setAside(ctx context.Context, s session, f fate, jids []any) error {
 	return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = NULL, kind = ?, problem = ?
 		WHERE jid IN ?? AND problem IS NULL`, f.kind, f.message, jids)
 }
 
-// condemn sets the rows aside that need a job whose row will be deleted although it was not put,
-// unless they run anyway, and returns their fates. Their own children are set aside when a relay
-// claims them.
+// condemn sets the rows aside that need a job whose row will be deleted without a put, unless the
+// rows run anyway, and returns their fates. Children of these rows are set aside when claimed by a
+// relay.
 func (t *table) condemn(ctx context.Context, fates []fate) (condemned []fate, err error) {
 	known, deleted := map[string]bool{}, []any{}
 	for _, f := range fates {
@@ -78,7 +78,7 @@ func (t *table) isCircle(ctx context.Context, jid string) bool {
 	return err == nil && len(found) > 0
 }
 
-// children returns the jids of the rows that need a job, unless they run anyway.
+// children returns the jids of a job's children, except for rows that run anyway.
 func (t *table) children(ctx context.Context, parent string) (jids []string, err error) {
 	err = t.query(ctx, t.db, func(scan func(...any) error) error {
 		var e entry
@@ -93,7 +93,7 @@ func (t *table) children(ctx context.Context, parent string) (jids []string, err
 	return jids, err
 }
 
-// ofChild returns the fate of a row that needs the job.
+// ofChild returns the fate of a child of the job.
 func (f fate) ofChild(jid string) fate {
 	return fate{jid: jid, kind: kindParent, code: qless.ErrInvalid, message: storable(
 		fmt.Sprintf("the job %s, which it depends on, was not put: %s", f.jid, f.message))}
@@ -102,7 +102,7 @@ func (f fate) ofChild(jid string) fate {
 // maxMessage is the maximum size of the message of a problem, in bytes.
 const maxMessage = 2000
 
-// storable returns a message that each database can store.
+// storable returns a message suitable for every database.
 func storable(message string) string {
 	message = strings.ReplaceAll(message[:min(len(message), maxMessage)], "\x00", "")
 	return strings.ToValidUTF8(message, "")

@@ -20,7 +20,7 @@ import (
 
 // Four relays work while the server refuses writes for one reason after another, crashes and loses
 // connections, and while the database is killed and started again. Some transactions stay open
-// meanwhile, so that their rows appear after later ones.
+// meanwhile: their rows appear after later rows.
 func TestFourRelaysThroughFaults(t *testing.T) {
 	onEach(t, func(s *shop) {
 		if s.dialect == MySQL {
@@ -75,11 +75,11 @@ func (s *shop) restartDatabase() {
 	testkit.Until(s, "the database answers", func() bool { return s.db.Ping() == nil })
 }
 
-// A writer writes pairs of jobs, of which the second depends on the first.
+// A writer writes pairs of jobs, the second dependent on the first.
 type writer struct {
 	*shop
 	tick  *redis.Client // slows the writer down, and counts as accepted commands
-	pairs [][2]string   // committed ones
+	pairs [][2]string   // committed pairs
 	open  []openTx
 }
 
@@ -88,7 +88,7 @@ type openTx struct {
 	pair [2]string
 }
 
-// run writes until the context ends. Every tenth transaction stays open for some more.
+// run writes until the context ends. Every tenth transaction stays open for some more time.
 func (w *writer) run(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		w.tick.Set(ctx, "tick", i, 0)
@@ -133,7 +133,7 @@ func (w *writer) commit(one openTx) {
 	}
 }
 
-// requireAll requires that all jobs were put once, and wait for the ones that they depend on.
+// requireAll requires that all jobs were put once, and wait for their parents.
 func (w *writer) requireAll() {
 	w.Helper()
 	require.NotEmpty(w, w.pairs)
@@ -155,7 +155,7 @@ func (w *writer) requireAll() {
 	}
 }
 
-// A transaction that stays open makes no relay wait, however small the tables are.
+// A transaction that stays open makes no relay wait, even with small tables.
 func TestAnOpenTransactionHoldsUpNoRelay(t *testing.T) {
 	for _, dialect := range []Dialect{Postgres, MySQL} { // SQLite has one transaction at a time
 		t.Run(string(dialect), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestAnOpenTransactionHoldsUpNoRelay(t *testing.T) {
 	}
 }
 
-// changeRows changes the only n rows in each way in which a relay does.
+// changeRows changes the only n rows in each way used by a relay.
 func (s *shop) changeRows(n int) {
 	s.Helper()
 	r, ctx := s.relay(), s.Context()
@@ -255,7 +255,7 @@ func TestRedisFailsOverDuringAPass(t *testing.T) {
 	}
 }
 
-// The server loses all data while a relay has rows. Rows that are still there are put again.
+// The server loses all data while a relay has rows. Remaining rows are put again.
 func TestRedisIsFlushedDuringAPass(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(3)
@@ -277,7 +277,7 @@ func TestRedisIsFlushedDuringAPass(t *testing.T) {
 	})
 }
 
-// The clocks of two servers are twenty minutes apart, and neither has the time of the database.
+// The clocks of two servers are twenty minutes apart, and neither has the database's time.
 func TestClocksThatDisagree(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Migrations has SQL files, numbered in their order, in the folders postgres, sqlite and mysql.
-// Each may be run repeatedly.
+// Migrations has SQL files, numbered in order, in the folders postgres, sqlite and mysql. Each may
+// be run repeatedly.
 //
 //go:embed migrations
 var Migrations embed.FS
@@ -18,8 +18,8 @@ var Migrations embed.FS
 // version is the number of the last migration.
 const version = 1
 
-// Migrate creates the tables of the outbox unless they exist. Any number of programs may run it at
-// once. It waits for no transaction with puts, and no put waits for it.
+// Migrate creates the tables of the outbox unless they exist. Any number of programs may call
+// Migrate at once. Migrate does not wait for transactions with puts, nor do puts wait for Migrate.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	if err := dialect.check(); err != nil {
 		return err

@@ -97,7 +97,7 @@ func TestOtherDriversOfPostgres(t *testing.T) {
 	require.Equal(t, Pass{Put: 2}, s.pass(s.relay()))
 }
 
-// Data is refused that the client of a relay would refuse, and a codec encodes it before it is
+// Data that the relay's client would refuse is refused, and a codec encodes data before it is
 // written.
 func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {

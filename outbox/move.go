@@ -20,11 +20,11 @@ type move struct {
 	pass  Pass
 
 	rows     map[string]*row // all rows of the pass, by jid
-	gone     []*row          // their jobs exist now
-	put      map[string]bool // their jids
+	gone     []*row          // the jobs exist now
+	put      map[string]bool // jids of the jobs that exist now
 	fates    []fate          // of jobs that are not put
-	unsent   []*row          // they are tried again at once
-	refused  []*row          // they are tried again later
+	unsent   []*row          // tried again at once
+	refused  []*row          // tried again later
 	finished bool            // the server refuses all or does not answer, or the lease ends soon
 }
 
@@ -60,7 +60,7 @@ func (m *move) note(err error) {
 	}
 }
 
-// sift returns the rows that can be put, parents first.
+// sift returns the rows to put, parents first.
 func (m *move) sift(ctx context.Context, rows []*row) []*row {
 	ordered, circles := inOrder(rows, m.rows)
 	for _, r := range circles {
@@ -81,8 +81,8 @@ func (m *move) sift(ctx context.Context, rows []*row) []*row {
 	})
 }
 
-// inOrder sorts rows so that each comes after its parents, and otherwise stays where it is.
-// It returns the rows that need themselves apart.
+// inOrder moves each row behind its parents, and otherwise keeps the order. Rows that need
+// themselves are returned as circles.
 func inOrder(rows []*row, known map[string]*row) (ordered, circles []*row) {
 	const entered, left = 1, 2
 	visits := map[*row]int{}
@@ -112,9 +112,9 @@ func inOrder(rows []*row, known map[string]*row) (ordered, circles []*row) {
 	return ordered, circles
 }
 
-// waits reports whether a row has to wait for another one, or is set aside because of it. A row
-// that waits stays claimed. It is woken when the other one is gone, and otherwise looks again when
-// the lease ends.
+// waits reports whether a row must wait for a parent, or is set aside because of a parent. A
+// waiting row stays claimed. It is woken when the parent is gone, and otherwise checked again after
+// the lease.
 func (m *move) waits(ctx context.Context, r *row) bool {
 	for _, p := range r.parents {
 		switch own := m.rows[p.jid]; {
@@ -135,8 +135,8 @@ func (m *move) waits(ctx context.Context, r *row) bool {
 	return false
 }
 
-// A row that waits is checked for a circle at an age of circleAge, because two transactions that
-// don't see each other can make one. A pass checks about circleChecks rows, chosen at random.
+// A waiting row is checked for a circle at an age of circleAge: two transactions that don't see
+// each other can make a circle. A pass checks about circleChecks rows, chosen at random.
 const (
 	circleAge    = time.Minute
 	circleChecks = 20
@@ -146,8 +146,8 @@ func (m *move) mayBeCircle(r *row) bool {
 	return m.claim.time().Sub(r.created) > circleAge && rand.IntN(len(m.rows)) < circleChecks
 }
 
-// countApart returns the number of rows that one script may put: up to a row that needs another one
-// which may be left out, and up to the commit of a batch.
+// countApart returns the number of rows for one script: up to a row with a parent that may be left
+// out, and up to the commit of a batch.
 func (m *move) countApart(rows []*row) int {
 	earlier := map[string]bool{}
 	for i, r := range rows {
@@ -196,7 +196,7 @@ func (m *move) send(ctx context.Context, rows []*row) {
 	}
 }
 
-// ready leaves out the rows that need others of the pass which were not put.
+// ready leaves out rows with parents in the pass that were not put.
 func (m *move) ready(rows []*row) []*row {
 	at := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(rows), func(r *row) bool {
@@ -210,8 +210,8 @@ func (m *move) ready(rows []*row) []*row {
 	})
 }
 
-// yields reports whether a row can be put although another one, which it needs, is not. If not, it
-// is left to wait, or set aside.
+// yields reports whether a row can be put although a parent was not put. If not, the row is left to
+// wait, or set aside.
 func (m *move) yields(r, other *row) bool {
 	for _, f := range m.fates {
 		if f.jid != other.JID {
@@ -283,8 +283,8 @@ func (m *move) commit(ctx context.Context, r *row) {
 	m.fail(ctx, []*row{r}, 1, err)
 }
 
-// fail handles an error of a script that was to put the first n of several rows, and put none. If
-// one of them may be the cause, it puts each half, so that in the end only that one is refused.
+// fail handles an error of a script for the first n of several rows, of which none was put. If one
+// of the rows may be the cause, fail puts each half, until only that row is refused.
 func (m *move) fail(ctx context.Context, rows []*row, n int, err error) {
 	answer := answerOf(err)
 	if answer == away || answer == refusesAll {
@@ -317,7 +317,7 @@ func (m *move) fail(ctx context.Context, rows []*row, n int, err error) {
 	m.refused = append(m.refused, r)
 }
 
-// end settles the rows in the database. A relay that stops waits for it a little.
+// end settles the rows in the database. A stopping relay waits a little for that.
 func (m *move) end(ctx context.Context) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -338,7 +338,7 @@ func (m *move) end(ctx context.Context) {
 	m.note(m.table.postpone(ctx, m.claim, m.refused))
 }
 
-// settle wakes the rows that wait for settled ones, and lets the server forget the receipts.
+// settle wakes the rows waiting for settled rows, and lets the server forget the receipts.
 func (m *move) settle(ctx context.Context, fates []fate) error {
 	var jids, receipts []any
 	for _, r := range m.gone {

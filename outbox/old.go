@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// The first version of the package had the table qless_outbox. Programs with that version may go on
-// writing to it while others are replaced, so relays move its rows to the new table.
+// The first version of the package had the table qless_outbox. Programs with that version may still
+// write to the table while being replaced, so relays move its rows to the new table.
 
 // importEvery is how often a relay looks for old rows.
 const importEvery = time.Minute
 
-// importOld moves old rows, if there are any.
+// importOld moves old rows, if any.
 func (r *Relay) importOld(ctx context.Context) error {
 	if r.table.dialect == MySQL || time.Since(r.imported) < importEvery {
 		return nil
@@ -38,7 +38,7 @@ func (r *Relay) importOld(ctx context.Context) error {
 	return err
 }
 
-// importSome moves some old rows that no old relay has claimed.
+// importSome moves some old rows, except for rows claimed by old relays.
 func (t *table) importSome(ctx context.Context, s session) (int, error) {
 	var entries []*entry
 	var numbers []any
@@ -51,7 +51,7 @@ func (t *table) importSome(ctx context.Context, s session) (int, error) {
 			problems[e.JID] = problem.String
 		}
 		e.text = `{"options": ` + options + `}`
-		_ = e.decode(e.text) // if it is damaged, the relay sets it aside
+		_ = e.decode(e.text) // a damaged row is set aside by the relay
 		e.needs = e.Options.DependsOn
 		entries = append(entries, e)
 		return err

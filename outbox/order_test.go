@@ -39,7 +39,7 @@ func TestAJobIsPutAfterTheOneItDependsOn(t *testing.T) {
 	})
 }
 
-// The relay that has the parent's row has died before or after its put.
+// The relay with the parent's row has died before or after the put.
 func TestAJobWaitsForARowThatARelayHas(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, step := range []string{"put", "delete"} {
@@ -148,7 +148,7 @@ func TestRetryAndDrop(t *testing.T) {
 	})
 }
 
-// A job that is set aside is put when it is put again.
+// A job set aside is put when put again.
 func TestAJidThatIsSetAsideCanBePutAgain(t *testing.T) {
 	onEach(t, func(s *shop) {
 		gone := s.put("q", nil, qless.TTL(time.Minute), qless.JID("gone"))
@@ -267,7 +267,7 @@ func TestABatchWithARefusedMember(t *testing.T) {
 	})
 }
 
-// A wait that begins before a relay has the row, for a job that another process completes.
+// A wait that begins before a relay has the row, for a job completed by another process.
 func TestAJobInTheOutboxCanBeWaitedFor(t *testing.T) {
 	onEach(t, func(s *shop) {
 		jid := s.put("q", nil)
@@ -310,7 +310,7 @@ func TestAPutThatIsNotWrittenChangesNoRow(t *testing.T) {
 	})
 }
 
-// A circle that begins with an earlier row and goes through jobs of one call.
+// A circle that begins with an earlier row and runs through jobs of one call.
 func TestCirclesThroughPutManyAreRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.put("q", nil, qless.JID("early"), qless.DependsOn{"last"})
@@ -331,7 +331,7 @@ func TestCirclesThroughPutManyAreRefused(t *testing.T) {
 	})
 }
 
-// More children than one statement changes, of a parent that is set aside, retried and dropped.
+// More children than one statement changes, of a parent set aside, retried and dropped.
 func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 	onEach(t, func(s *shop) {
 		const n = 1200
@@ -376,7 +376,7 @@ func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 	})
 }
 
-// jidsAside returns the jids of all rows that are set aside.
+// jidsAside returns the jids of all rows set aside.
 func (s *shop) jidsAside() (jids []string) {
 	s.Helper()
 	problems, err := s.relay().Problems(s.Context(), 10_000)

@@ -16,14 +16,14 @@ import (
 )
 
 // An Outbox writes jobs in transactions. The zero value is ready to use with PostgreSQL and SQLite.
-// All outboxes of a database write to the same tables. It is safe for concurrent use.
+// All outboxes of a database write to the same tables. An Outbox is safe for concurrent use.
 type Outbox struct {
-	// Client, if set, is a client with the config of the relay's. Its Codec encodes the data before
-	// it is written, its Headers are added, and MaxData applies. It is never connected. Without a
-	// Client, MaxData has its default, and the client of the relay encodes the data.
+	// Client, if set, is a client with the relay's config. Data is encoded by the client's Codec
+	// before being written, the client's Headers are added, and MaxData applies. The client is never
+	// connected. Without a Client, MaxData has its default, and the relay's client encodes the data.
 	Client *qless.Client
 
-	// Dialect is only needed for MySQL and MariaDB.
+	// Dialect is required only for MySQL and MariaDB.
 	Dialect Dialect
 
 	// Headers, if set, returns headers for each job, like Headers of [qless.ClientConfig]: the
@@ -45,16 +45,16 @@ func (o *Outbox) Queue(tx Tx, name string) *Queue { return &Queue{o, tx, name} }
 // into the queue once the transaction is committed. Put takes the options of [qless.Queue.Put].
 // Delays and lifetimes count from the call, by the clock of the database.
 //
-// Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless a job with that
-// jid exists, or has a row that is not set aside; other conditions are [qless.ErrInvalid]. If
-// another job holds the [qless.Unique] key of a job when the relay puts it, the job is dropped.
-// [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit. If the
-// row of its jid was set aside before, Wait returns that refusal until a relay has put the job.
+// Every job is put as with [qless.IfAbsent]. With a [qless.JID], the job is put unless a job with
+// that jid exists, or has a row that is not set aside; other conditions are [qless.ErrInvalid]. If
+// another job holds the [qless.Unique] key at the time of the relay's put, the job is dropped.
+// [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit. If an
+// earlier row with the jid was set aside, Wait returns that refusal until a relay has put the job.
 //
-// If the put would be refused, the error is that of qless.Queue.Put, [qless.ErrInvalid], and
-// nothing is written. So is a job that depends on itself by way of others in the outbox. Any other
-// error comes from the database. A put costs one statement, two with dependencies, and four if
-// there is a JID.
+// If the put would be refused, Put returns the error of qless.Queue.Put, [qless.ErrInvalid], and
+// writes nothing. The same applies to a job that depends on itself through other jobs in the
+// outbox. Any other error comes from the database. A put costs one statement, two with
+// dependencies, and four with a JID.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
@@ -66,8 +66,8 @@ func (q *Queue) Put(
 	return e.JID, q.outbox.write(ctx, q.tx, []*entry{e})
 }
 
-// PutMany writes jobs as Put does, up to 500 with one statement, and returns their jids in order.
-// All jobs are checked before the first is written, as by [qless.Queue.PutMany].
+// PutMany writes jobs like Put, up to 500 with one statement, and returns their jids in order. All
+// jobs are checked before the first is written, as by [qless.Queue.PutMany].
 func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) (jids []string, err error) {
 	entries, err := q.outbox.prepareAll(ctx, q.name, jobs)
 	if err != nil {
@@ -79,16 +79,15 @@ func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) (jids []strin
 	return jids, q.outbox.write(ctx, q.tx, entries)
 }
 
-// Members are jobs of a batch in one queue.
+// Members are a batch's jobs in one queue.
 type Members struct {
 	Queue string
 	Jobs  []qless.JobSpec
 }
 
 // PutBatch writes a whole [qless.Batch]: its callback and its members. It returns the id of the
-// batch, which is the jid of the callback. The callback takes the options of
-// [qless.Client.NewBatch] except Unique. The batch is committed after all members were put; running
-// members can add more.
+// batch: the jid of the callback. The callback takes the options of [qless.Client.NewBatch] except
+// Unique. The batch is committed after all members were put; running members can add more.
 func (o *Outbox) PutBatch(
 	ctx context.Context, tx Tx, queue string, callback qless.JobSpec, members ...Members,
 ) (id string, err error) {
@@ -147,14 +146,14 @@ func (o *Outbox) prepare(
 	}
 	e := &entry{Put: put}
 	for _, parent := range put.Options.DependsOn {
-		if len(parent) <= maxJID && !strings.Contains(parent, "\x00") { // others can't have rows
+		if len(parent) <= maxJID && !strings.Contains(parent, "\x00") { // other parents can't have rows
 			e.needs = append(e.needs, parent)
 		}
 	}
 	return e, e.check(time.Now())
 }
 
-// check returns an error if a job can't be in an outbox, or the server would refuse it.
+// check returns an error if a job can't be in an outbox, or would be refused by the server.
 func (e *entry) check(now time.Time) error {
 	o := &e.Options
 	switch {
@@ -186,7 +185,7 @@ func (e *entry) check(now time.Time) error {
 // maxJID is the maximum size of a jid, in bytes.
 const maxJID = 512
 
-// prepareAll checks and encodes jobs, which are in the order of their dependencies.
+// prepareAll checks and encodes jobs, in the order of their dependencies.
 func (o *Outbox) prepareAll(
 	ctx context.Context, queue string, jobs []qless.JobSpec,
 ) ([]*entry, error) {
@@ -224,10 +223,10 @@ func atIndex(i int, err error) error {
 	return &own
 }
 
-// write writes rows, and which rows they need.
+// write writes rows, and the rows' needs.
 func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
 	var pairs []pair
-	var named []*entry // earlier rows may need them, or have their jids
+	var named []*entry // earlier rows may need these rows, or have the same jids
 	for _, e := range entries {
 		switch {
 		case len(e.needs) == 0:
@@ -237,7 +236,7 @@ func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
 			pairs = append(pairs, e.pairs()...)
 		}
 	}
-	outside := map[string][]string{} // what earlier ones of the named need from elsewhere
+	outside := map[string][]string{} // needs of earlier named rows from elsewhere
 	for _, e := range named {
 		needs := outsideOf(e, outside)
 		outside[e.JID] = needs
@@ -264,7 +263,7 @@ func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
 	return nil
 }
 
-// A pair is a row and one that it needs.
+// A pair is a row and a needed row.
 type pair struct{ jid, parent string }
 
 func (e *entry) pairs() []pair {
@@ -275,7 +274,7 @@ func (e *entry) pairs() []pair {
 	return pairs
 }
 
-// outsideOf returns what an entry needs that is not written with it, also by way of others.
+// outsideOf returns the direct and indirect needs of an entry among rows not written with it.
 func outsideOf(e *entry, known map[string][]string) (needs []string) {
 	for _, parent := range e.needs {
 		if others, written := known[parent]; written {
@@ -297,7 +296,7 @@ func (o *Outbox) exec(ctx context.Context, tx Tx, text string, args ...any) (int
 	return result.RowsAffected()
 }
 
-// columns are the columns that a put writes.
+// columns are the columns written by a put.
 var columns = []string{"jid", "queue", "klass", "data", "options", "bytes"}
 
 // insert writes rows, up to 500 or some megabytes with one statement.
@@ -322,7 +321,7 @@ func (o *Outbox) insert(ctx context.Context, tx Tx, entries []*entry) error {
 	return o.insertSome(ctx, tx, values)
 }
 
-// insertSome writes rows. Those with known jids replace rows that are set aside, and no others.
+// insertSome writes rows. Rows with known jids replace rows set aside, and no others.
 func (o *Outbox) insertSome(ctx context.Context, tx Tx, values []any) error {
 	if len(values) == 0 {
 		return nil
@@ -349,7 +348,7 @@ func (o *Outbox) insertSome(ctx context.Context, tx Tx, values []any) error {
 	return err
 }
 
-// insertNeeds writes which rows are put before others.
+// insertNeeds writes the pairs of rows and needed rows.
 func (o *Outbox) insertNeeds(ctx context.Context, tx Tx, pairs []pair) error {
 	for some := range slices.Chunk(pairs, maxBatch) {
 		var values []any
@@ -364,7 +363,7 @@ func (o *Outbox) insertNeeds(ctx context.Context, tx Tx, pairs []pair) error {
 	return nil
 }
 
-// insertOwnNeeds does the same for a row whose jid is given, unless an earlier row has the jid.
+// insertOwnNeeds does the same for a row with a given jid, unless an earlier row has the jid.
 func (o *Outbox) insertOwnNeeds(ctx context.Context, tx Tx, e *entry) error {
 	options, err := e.encode()
 	for some := range slices.Chunk(e.needs, maxBatch) {
@@ -390,21 +389,20 @@ func (o *Outbox) addNeeds(ctx context.Context, tx Tx, rows string, values []any)
 	return err
 }
 
-// forget deletes what a row needs that is set aside and will be replaced.
+// forget deletes the needs of a row that is set aside and will be replaced.
 func (o *Outbox) forget(ctx context.Context, tx Tx, e *entry) error {
 	_, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_needs WHERE jid = ? AND EXISTS
 		(SELECT 1 FROM qless_outbox_rows WHERE jid = ? AND problem IS NOT NULL)`, e.JID, e.JID)
 	return err
 }
 
-// above are the jids that rows need, and that those need in turn. MySQL allows 1,000 steps by
-// default.
+// above are the direct and indirect needs of rows. MySQL allows 1,000 steps by default.
 const above = `WITH RECURSIVE above (parent) AS (
 	SELECT parent FROM qless_outbox_needs WHERE jid IN ??
 	UNION SELECT n.parent FROM qless_outbox_needs n JOIN above ON n.jid = above.parent)`
 
-// refuseCircle returns an error if one of the rows that a row needs also needs that row. A row in
-// the table of needs tells, because a Tx has no queries.
+// refuseCircle returns an error if a row needed by a row also needs that row. A row inserted into
+// the table of needs reveals a circle, because a Tx has no queries.
 func (o *Outbox) refuseCircle(ctx context.Context, tx Tx, e *entry, needs []string) error {
 	for some := range slices.Chunk(needs, maxBatch) {
 		text, args := spread(`INSERT /*+ SET_VAR(cte_max_recursion_depth = 1000000) */

@@ -18,9 +18,9 @@ import (
 var randomJobs = flag.Int("outbox.jobs", 800, "how many jobs TestRandomTransactions puts")
 
 // Transactions with dependencies are committed, sometimes much later, or rolled back, at different
-// levels of isolation. Meanwhile, four relays die at any step, connections to Redis break, and it
-// refuses writes during passes. In the end, each job of a committed transaction was put once, and
-// waits for all jobs that it depends on: none was put before them.
+// levels of isolation. Meanwhile, four relays die at any step, connections to Redis break, and
+// Redis refuses writes during passes. In the end, each job of a committed transaction was put once,
+// and waits for all its parents: none was put before them.
 func TestRandomTransactions(t *testing.T) {
 	onEach(t, func(s *shop) {
 		random := rand.New(rand.NewPCG(testkit.Seed(s), 0))
@@ -89,17 +89,17 @@ func TestRandomTransactions(t *testing.T) {
 type gambler struct {
 	*shop
 	random *rand.Rand
-	needs  map[string][]string // what each committed job depends on
+	needs  map[string][]string // the parents of each committed job
 	open   []openGamble
 }
 
-// An openGamble is a transaction whose rows appear after those of later ones.
+// An openGamble is a transaction with rows that appear after those of later transactions.
 type openGamble struct {
 	tx    *sql.Tx
 	needs map[string][]string
 }
 
-// transaction puts some jobs that depend on earlier ones.
+// transaction puts some jobs that depend on earlier jobs.
 func (g *gambler) transaction() {
 	g.Helper()
 	levels := map[Dialect][]sql.IsolationLevel{
@@ -143,8 +143,8 @@ func (g *gambler) transaction() {
 	g.commit(openGamble{tx, own})
 }
 
-// commit commits a transaction, which the database may refuse if it is serializable. Later ones may
-// then depend on its jobs.
+// commit commits a transaction, which the database may refuse if serializable. Later transactions
+// may then depend on its jobs.
 func (g *gambler) commit(one openGamble) {
 	if one.tx.Commit() != nil {
 		return

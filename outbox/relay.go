@@ -17,48 +17,48 @@ import (
 
 // A RelayConfig configures a [Relay]. Only Dialect is required.
 type RelayConfig struct {
-	// Batch is the number of rows that are moved at once, from 1 to 500. A batch also ends after
-	// 4 MiB. Defaults to 500.
+	// Batch is the maximum number of rows moved at once, from 1 to 500. A batch also ends after 4 MiB.
+	// Defaults to 500.
 	Batch int
 
 	// Dialect is the kind of database.
 	Dialect Dialect
 
-	// Lease is the time after which another relay takes the rows of one that died. It must be longer
-	// than a relay needs for a batch. Defaults to 30 s.
+	// Lease is the time after which another relay takes over the rows of a dead relay. It must be
+	// longer than a relay needs for a batch. Defaults to 30 s.
 	Lease time.Duration
 
-	// Listen calls notify when there may be new rows, until the context ends or it fails. The relay
-	// then pauses and calls it again, so each call should open a connection. In PostgreSQL, each
-	// commit with new rows notifies the channel qless_outbox: see docs/outbox.md. If Listen is nil,
-	// rows are found by [Relay.Notify] and by polling.
+	// Listen calls notify when new rows may exist, until the context ends or Listen fails. The relay
+	// then pauses and calls Listen again, so each call should open a connection. In PostgreSQL, each
+	// commit with new rows notifies the channel qless_outbox: see docs/outbox.md. Without Listen, the
+	// relay learns of rows by [Relay.Notify] and by polling.
 	Listen func(ctx context.Context, notify func()) error
 
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Name is the name of the outbox in the reports of the relay, which `qless status`, the dashboard
-	// and the metrics show. Outboxes in several databases need different names if they share a
-	// namespace. Defaults to "outbox".
+	// Name is the name of the outbox in the relay's reports, shown by `qless status`, the dashboard
+	// and the metrics. Outboxes of several databases need different names if they share a namespace.
+	// Defaults to "outbox".
 	Name string
 
 	// Observer, if set, is called after each pass that found rows or failed. A panic is logged. The
-	// relay waits for it for a second, and while a call blocks, for others for 10 ms.
+	// relay waits for a call for a second, and while a call blocks, for other calls for 10 ms.
 	Observer func(Pass)
 
-	// Poll is the interval at which the relay looks for rows. Defaults to 1 s.
+	// Poll is how often the relay looks for rows. Defaults to 1 s.
 	Poll time.Duration
 }
 
 // A Pass is the result of one pass of a relay.
 type Pass struct {
-	Put      int           // jobs that were put
-	Known    int           // rows whose jobs had been put, or whose jids or unique keys were in use
-	Expired  int           // rows whose StartBy or TTL was over
-	Problems int           // rows that were set aside
-	Left     int           // rows that will be tried again, or that wait for others
+	Put      int           // jobs put
+	Known    int           // rows with jobs already put, or with jids or unique keys in use
+	Expired  int           // rows with a StartBy or TTL that was over
+	Problems int           // rows set aside
+	Left     int           // rows to try again, or waiting for others
 	Duration time.Duration // of the pass
-	Err      error         // the reason that rows will be tried again, or nil
+	Err      error         // why rows will be tried again, or nil
 }
 
 // A Relay moves jobs from an outbox into their queues. Any number of relays may run, in any
@@ -70,9 +70,9 @@ type Relay struct {
 	wake     chan struct{}
 	observer *guard.Guard
 
-	away     bool      // the server did not answer the last pass
-	told     string    // the problem that was logged last
-	imported time.Time // when rows of the first version of the table were last looked for
+	away     bool      // the server did not answer in the last pass
+	told     string    // the last problem logged
+	imported time.Time // when old rows were last looked for: see importOld
 	reported time.Time
 
 	step func(name string) // called before each step of a pass, for tests that end the process there
@@ -108,10 +108,10 @@ func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, err
 	}, nil
 }
 
-// patience is the longest that a stopping relay waits for the database.
+// patience is how long a stopping relay waits for the database.
 const patience = 5 * time.Second
 
-// maxBatch is the maximum number of jobs that one script puts.
+// maxBatch is the maximum number of jobs put by one script.
 const maxBatch = 500
 
 // longestPause is the longest time between two passes while the server or the database is away.
@@ -122,12 +122,12 @@ const longestPause = 10 * time.Second
 func (r *Relay) Notify() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // about to look anyway
 	}
 }
 
-// Run moves jobs until the context ends. A problem that concerns all rows is logged once, and tried
-// again after Poll, then less and less often, up to every 10 s. Call Run once.
+// Run moves jobs until the context ends. A problem of all rows is logged once. The relay tries
+// again after Poll, then at growing intervals, up to 10 s. Run must be called only once.
 func (r *Relay) Run(ctx context.Context) {
 	var listener sync.WaitGroup
 	defer listener.Wait()
@@ -141,7 +141,7 @@ func (r *Relay) Run(ctx context.Context) {
 		if pass.Err == nil {
 			failures = 0
 			if pass.moved()+pass.Left > 0 {
-				continue // there may be more
+				continue // more rows may be waiting
 			}
 			r.sleep(ctx, r.config.Poll, r.wake)
 			continue
@@ -152,7 +152,7 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for a time, until it is woken, or until the context ends.
+// sleep waits for a time, until woken, or until the context ends.
 func (r *Relay) sleep(ctx context.Context, d time.Duration, wake chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -183,8 +183,8 @@ func (r *Relay) listen(ctx context.Context) {
 	}
 }
 
-// Pass moves the oldest rows, up to one batch. [Relay.Run] calls it; a program with its own timer
-// may call it instead.
+// Pass moves the oldest rows, up to one batch. [Relay.Run] calls Pass; a program with its own timer
+// may call Pass instead.
 func (r *Relay) Pass(ctx context.Context) Pass {
 	began := time.Now()
 	pass := r.pass(ctx)
@@ -196,10 +196,10 @@ func (r *Relay) Pass(ctx context.Context) Pass {
 	return pass
 }
 
-// moved returns the number of rows that the pass has settled.
+// moved returns the number of rows settled by the pass.
 func (p *Pass) moved() int { return p.Put + p.Known + p.Expired + p.Problems }
 
-// tell logs a problem of all rows when it begins and when it is over.
+// tell logs a problem of all rows at the beginning and at the end.
 func (r *Relay) tell(ctx context.Context, pass *Pass) {
 	problem := ""
 	switch {
@@ -208,7 +208,7 @@ func (r *Relay) tell(ctx context.Context, pass *Pass) {
 	case pass.Err != nil:
 		problem = kindOf(pass.Err)
 	case pass.moved() == 0:
-		return // it may not be over
+		return // perhaps not over
 	}
 	if problem == r.told {
 		return
@@ -238,7 +238,7 @@ func kindOf(err error) string {
 func (r *Relay) pass(ctx context.Context) Pass {
 	if r.away {
 		if err := r.client.Redis().Ping(ctx).Err(); err != nil && !redisx.IsAnswer(err) {
-			return Pass{Err: unavailable(err)} // no row needs to be claimed
+			return Pass{Err: unavailable(err)} // no need to claim rows
 		}
 	}
 	if err := r.importOld(ctx); err != nil {

@@ -26,7 +26,7 @@ import (
 // errDied is the value of the panic that kills a relay.
 var errDied = errors.New("died")
 
-// dieAt makes a pass that dies the nth time that it reaches a step.
+// dieAt makes a pass that dies on reaching a step for the nth time.
 func (r *Relay) dieAt(ctx context.Context, step string, n int) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -171,7 +171,7 @@ func TestALateRelaySetsNoRowAside(t *testing.T) {
 	})
 }
 
-// Rows that wait for a row that a dead relay has don't make the others wait for a poll.
+// Rows waiting for a dead relay's row don't make the others wait for a poll.
 func TestRowsThatWaitHoldUpNoOthers(t *testing.T) {
 	onEach(t, func(s *shop) {
 		parent := s.put("q", nil)
@@ -193,7 +193,7 @@ func TestRowsThatWaitHoldUpNoOthers(t *testing.T) {
 	})
 }
 
-// A database that fails in the middle of a pass delays its rows by no lease.
+// If a database fails in the middle of a pass, its rows are not delayed by a lease.
 func TestADatabaseThatFailsDuringAPass(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(3)
@@ -205,7 +205,7 @@ func TestADatabaseThatFailsDuringAPass(t *testing.T) {
 	})
 }
 
-// Relays report to Redis, where the reports of outboxes that are gone end.
+// Relays report to Redis, where the reports of vanished outboxes expire.
 func TestRelaysReport(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(2)
@@ -226,7 +226,7 @@ func TestRelaysReport(t *testing.T) {
 	})
 }
 
-// A key of one queue is damaged. The jobs of another one are put.
+// A key of one queue is damaged. The jobs of another queue are put.
 func TestAQueueThatRefusesHoldsUpNoOther(t *testing.T) {
 	onEach(t, func(s *shop) {
 		rdb := s.redis.Client(s.T)
@@ -264,7 +264,7 @@ func TestARelayWaitsForARedisThatIsAway(t *testing.T) {
 	})
 }
 
-// A relay that is stopped in the middle of a pass releases its rows.
+// A relay stopped in the middle of a pass releases its rows.
 func TestARelayThatIsStoppedGivesItsRowsBack(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.fill(3)
@@ -313,7 +313,7 @@ func TestANotifiedRelayDoesNotWaitForItsPoll(t *testing.T) {
 	})
 }
 
-// listenTo returns a Listen for a PostgreSQL database.
+// listenTo returns a Listen function for a PostgreSQL database.
 func listenTo(url string) func(ctx context.Context, notify func()) error {
 	return func(ctx context.Context, notify func()) error {
 		conn, err := pgx.Connect(ctx, url)
@@ -333,8 +333,8 @@ func listenTo(url string) func(ctx context.Context, notify func()) error {
 	}
 }
 
-// PostgreSQL notifies the relay when a transaction with a row is committed, and the relay connects
-// again if the connection is lost. It never polls in this test.
+// PostgreSQL notifies the relay when a transaction with a row is committed, and the relay
+// reconnects after losing the connection. The relay never polls in this test.
 func TestARelayListensToPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
 	ctx, stop := context.WithCancel(s.Context())
@@ -360,7 +360,7 @@ func TestARelayListensToPostgres(t *testing.T) {
 	relay.Wait()
 }
 
-// A relay that can't listen polls, and tells that once.
+// A relay that can't listen polls, and reports that once.
 func TestARelayThatCanNotListenPolls(t *testing.T) {
 	s := newShop(t, SQLite)
 	ctx, stop := context.WithCancel(s.Context())
@@ -433,7 +433,7 @@ func (l badLog) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// A syncBuffer is a buffer that goroutines share.
+// A syncBuffer is a buffer shared by goroutines.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -502,7 +502,7 @@ func TestRelaysThatAreKilled(t *testing.T) {
 	})
 }
 
-// A relayProcess is a process that relays, and reports its steps.
+// A relayProcess is a relaying process that reports its steps.
 type relayProcess struct {
 	command *exec.Cmd
 	steps   chan string
@@ -519,7 +519,7 @@ func (s *shop) startRelay() *relayProcess {
 	return p
 }
 
-// Write receives the steps of the process. Steps that the test does not wait for are dropped.
+// Write receives the steps of the process. Steps not awaited by the test are dropped.
 func (p *relayProcess) Write(text []byte) (int, error) {
 	select {
 	case p.steps <- string(text):

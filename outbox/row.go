@@ -13,10 +13,10 @@ import (
 type entry struct {
 	inside.Put
 
-	needs   []string // the jids of the rows that are put before it
-	batch   string   // the batch that it belongs to
-	commits bool     // it commits the batch
-	text    string   // its options as text, if they are known
+	needs   []string // the jids of rows to put before this row
+	batch   string   // the job's batch
+	commits bool     // commits the batch
+	text    string   // the options as text, if known
 }
 
 // stored is the form of the options in a row.
@@ -24,7 +24,7 @@ type stored struct {
 	Options map[string]json.RawMessage `json:"options,omitempty"` // as in the JSON of a JobSpec
 	Key     string                     `json:"key,omitempty"`     // the unique key
 	Batch   string                     `json:"batch,omitempty"`
-	Opens   bool                       `json:"opens,omitempty"` // it is the callback of a batch
+	Opens   bool                       `json:"opens,omitempty"` // the callback of a batch
 	Commits bool                       `json:"commits,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (e *entry) decode(text string) error {
 	if o.Unique != nil && kept.Key != "" {
 		o.Unique.Key = kept.Key
 	}
-	o.JID = "" // the put has it
+	o.JID = "" // already an argument of the put
 	if o.Unique == nil || !o.Unique.Replace {
 		o.If = []string{"absent"}
 	}
@@ -101,7 +101,7 @@ func (e *entry) age(now, created time.Time) (over bool) {
 	return over
 }
 
-// runsAnyway reports whether the job runs even if another one that it depends on can't.
+// runsAnyway reports whether the job runs even if a parent can't.
 func (e *entry) runsAnyway() bool {
 	return e.commits || e.Options.OnFailure != nil && e.Options.OnFailure.Do == "run"
 }

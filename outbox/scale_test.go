@@ -10,9 +10,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A pass costs the database as much with a million rows behind as with few: before and after the
-// table is analyzed. A hundred of the rows are set aside, and half wait for a later time. A relay
-// that is idle reads one index.
+// A pass costs the database the same with a million rows behind as with few, before and after the
+// table is analyzed. A hundred of the rows are set aside, and half wait for a later time. An idle
+// relay reads one index.
 func TestAPassWithAMillionRowsBehind(t *testing.T) {
 	onEach(t, func(s *shop) {
 		n := map[Dialect]int{Postgres: 1_000_000, SQLite: 100_000, MySQL: 100_000}[s.dialect]
@@ -44,7 +44,7 @@ func TestAPassWithAMillionRowsBehind(t *testing.T) {
 	})
 }
 
-// requirePlans requires that the queries for due rows read one index in its order.
+// requirePlans requires that the queries for due rows read one index in order.
 func (s *shop) requirePlans() {
 	s.Helper()
 	r := s.relay()
@@ -80,8 +80,8 @@ func (s *shop) requirePlans() {
 	}
 }
 
-// rowsRead returns the number of rows and entries of indexes that the database reads while a
-// function runs. SQLite does not count them.
+// rowsRead returns the number of rows and index entries read by the database while a function runs.
+// SQLite does not count them.
 func (s *shop) rowsRead(run func()) int {
 	s.Helper()
 	before := s.allRead()

@@ -13,15 +13,15 @@ import (
 
 // Stats are counts of the rows in an outbox.
 type Stats struct {
-	Waiting  int            // rows whose jobs no relay has put
-	Problems int            // rows that are set aside: see [Relay.Problems]
-	Kinds    map[string]int // the same by the kind of the problem
+	Waiting  int            // rows with jobs not yet put
+	Problems int            // rows set aside: see [Relay.Problems]
+	Kinds    map[string]int // rows set aside, by the kind of problem
 	Oldest   time.Duration  // the age of the oldest waiting row, or 0
 }
 
-// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working. It reads
-// the whole table, and takes the clock of the program for that of the database; [Relay.Stats] does
-// not.
+// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working. ReadStats
+// reads the whole table, and assumes that the program's clock matches the database's. [Relay.Stats]
+// uses the database's clock.
 func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 	t := table{db: db}
 	return t.count(ctx, strconv.FormatInt(time.Now().UnixMicro(), 10))
@@ -56,11 +56,11 @@ func (t *table) countProblems(ctx context.Context) (stats Stats, err error) {
 	return stats, err
 }
 
-// maxCounted is the maximum number of waiting rows that a report counts.
+// maxCounted is the maximum number of waiting rows counted for a report.
 const maxCounted = 10_000
 
-// estimate returns the stats for a report. It counts some of the waiting rows, and takes the first
-// one for the oldest.
+// estimate returns the stats for a report. It counts some of the waiting rows, and treats the first
+// as the oldest.
 func (t *table) estimate(ctx context.Context) (Stats, error) {
 	stats, err := t.countProblems(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *table) estimate(ctx context.Context) (Stats, error) {
 	return stats, err
 }
 
-// Stats counts the rows of the outbox, as [ReadStats] does.
+// Stats counts the rows of the outbox, like [ReadStats].
 func (r *Relay) Stats(ctx context.Context) (Stats, error) {
 	return r.table.count(ctx, r.table.dialect.now())
 }
@@ -90,15 +90,15 @@ func (r *Relay) Stats(ctx context.Context) (Stats, error) {
 type Problem struct {
 	JID, Queue, Klass string
 
-	// Kind is the code of the error of the put, such as "invalid"; "parent", if a job that it
-	// depends on was not put; "circle", if it depends on itself; or "damaged".
+	// Kind is the code of the error of the put, such as "invalid"; "parent", if a parent was not put;
+	// "circle", if the job depends on itself; or "damaged".
 	Kind string
 
 	// Message describes the problem.
 	Message string
 }
 
-// Problems returns up to limit rows that are set aside, the oldest first.
+// Problems returns up to limit rows set aside, the oldest first.
 func (r *Relay) Problems(ctx context.Context, limit int) (problems []Problem, err error) {
 	err = r.table.query(ctx, r.table.db, func(scan func(...any) error) error {
 		var p Problem
@@ -110,8 +110,8 @@ func (r *Relay) Problems(ctx context.Context, limit int) (problems []Problem, er
 	return problems, err
 }
 
-// Retry tries rows again that are set aside, and the rows set aside only because they depend on
-// them. It returns their number. Rows without a problem are left as they are.
+// Retry tries rows set aside again, and any children set aside only because of such rows. It
+// returns the number of rows. Rows without a problem are left alone.
 func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
 	var retried []string
 	err = r.table.write(ctx, func(s session) error {
@@ -136,9 +136,8 @@ func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
 	return len(retried), inChunks(retried, func(some []any) error { return r.forget(ctx, some) })
 }
 
-// Drop deletes rows that are set aside, and returns their number. The jobs that depend on them are
-// put if they have [qless.OnFailureRun], and otherwise stay set aside. Rows without a problem are
-// left as they are.
+// Drop deletes rows set aside, and returns their number. Children are put if they have
+// [qless.OnFailureRun], and otherwise stay set aside. Rows without a problem are left alone.
 func (r *Relay) Drop(ctx context.Context, jids ...string) (n int, err error) {
 	found, err := r.table.aside(ctx, r.table.db, "jid", jids)
 	if err != nil || len(found) == 0 {
@@ -180,8 +179,8 @@ func inChunks(jids []string, do func(some []any) error) error {
 	return nil
 }
 
-// aside returns the jids of rows that are set aside: the ones named, or their children without a
-// problem of their own.
+// aside returns the jids of rows set aside: the named rows, or their children without a problem of
+// their own.
 func (t *table) aside(
 	ctx context.Context, s session, by string, jids []string,
 ) (found []string, err error) {
@@ -198,10 +197,10 @@ func (t *table) aside(
 	return found, err
 }
 
-// notPut is how long the server knows that a job was not put.
+// notPut is how long the server remembers that a job was not put.
 const notPut = 7 * 24 * time.Hour
 
-// publish tells callers that wait for jobs that these were not put.
+// publish notifies callers waiting for jobs that the jobs were not put.
 func (r *Relay) publish(ctx context.Context, fates []fate) error {
 	if len(fates) == 0 {
 		return nil
@@ -221,7 +220,7 @@ func (r *Relay) publish(ctx context.Context, fates []fate) error {
 	return err
 }
 
-// explain returns the message for callers that wait for the job.
+// explain returns the message for callers waiting for the job.
 func (f fate) explain() string {
 	if f.kind == "" {
 		return f.message
@@ -239,14 +238,14 @@ func (r *Relay) forget(ctx context.Context, jids []any) error {
 	return err
 }
 
-// The report of a relay is a field of the hash x:outbox, by the name of the outbox. A field is
-// deleted if no relay has reported it for a day, and so is the hash.
+// The report of a relay is a field of the hash x:outbox, by the name of the outbox. Fields and the
+// hash are deleted after a day without a report.
 const (
 	reportEvery = 15 * time.Second
 	reportKept  = 24 * time.Hour
 )
 
-// report reports the state of the outbox to the server, for tools that don't know the database.
+// report reports the state of the outbox to the server, for tools without access to the database.
 func (r *Relay) report(ctx context.Context) {
 	if time.Since(r.reported) < reportEvery {
 		return
@@ -254,7 +253,7 @@ func (r *Relay) report(ctx context.Context) {
 	r.reported = time.Now()
 	stats, err := r.table.estimate(ctx)
 	if err != nil {
-		return // the next pass tells
+		return // the next pass logs it
 	}
 	now, err := r.client.Redis().Time(ctx).Result()
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A row is an entry that a relay has claimed.
+// A row is an entry claimed by a relay.
 type row struct {
 	entry
 	number  int64
 	created time.Time
-	tries   int   // how often it was refused
-	broken  error // why its options can't be read
+	tries   int   // how often the row was refused
+	broken  error // why the options can't be read
 
-	parents []parent // the rows that it needs
+	parents []parent // needed rows
 }
 
-// A parent is a row that another one needs.
+// A parent is a row needed by another row.
 type parent struct {
 	jid     string
-	problem bool // it is set aside
+	problem bool // set aside
 }
 
 // A table is the outbox of a database.
@@ -31,7 +31,7 @@ type table struct {
 	dialect Dialect
 }
 
-// maxBytes is the size at which a batch of rows ends, unless a single one is larger.
+// maxBytes is the size at which a batch of rows ends, except for a single larger row.
 const maxBytes = 4 << 20
 
 // exec runs a statement with a list of values in place of each ??.
@@ -75,11 +75,11 @@ func (t *table) texts(
 // A claim is a time until which rows belong to a relay.
 type claim struct{ now, until int64 }
 
-// time returns the time at which the claim was made, by the database.
+// time returns the database's time of the claim.
 func (c claim) time() time.Time { return time.UnixMicro(c.now) }
 
-// claim claims up to limit rows, in their order. A relay with nothing to do reads one index, and
-// changes nothing.
+// claim claims up to limit rows, in order. A relay with nothing to do reads one index, and changes
+// nothing.
 func (t *table) claim(
 	ctx context.Context, limit int, lease time.Duration,
 ) (c claim, rows []*row, err error) {
@@ -112,14 +112,14 @@ func (t *table) claim(
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_ = t.release(ctx, c, numbers) // or they wait for the end of the lease
+		_ = t.release(ctx, c, numbers) // or else the rows wait for the end of the lease
 		return c, nil, err
 	}
 	return c, rows, nil
 }
 
-// pick returns the numbers of the next rows. Rows that are tried again get up to half of a batch,
-// so that neither they nor new ones hold up the others.
+// pick returns the numbers of the next rows. Retried rows fill up to half of a batch, so neither
+// retried nor new rows hold up the others.
 func (t *table) pick(
 	ctx context.Context, s session, now int64, limit int,
 ) (numbers []any, err error) {
@@ -140,8 +140,8 @@ func (t *table) pick(
 	return numbers, err
 }
 
-// The queries of pick read the index of due rows in its order. With due = 0, PostgreSQL would sort
-// all rows until the table was analyzed.
+// The queries of pick read the index of due rows in order. With due = 0, PostgreSQL would sort all
+// rows until the table was analyzed.
 const (
 	pickAgain = `SELECT number, bytes FROM qless_outbox_rows WHERE due > 0 AND due <= ?
 		ORDER BY due LIMIT ?`
@@ -155,8 +155,8 @@ func (t *table) findDue() string {
 		" ORDER BY due LIMIT 1"
 }
 
-// readParents reads the rows that others need, and returns the ones that the claim still holds. One
-// statement reads both, so that no row is put after the fate of its parent has decided about it.
+// readParents reads the needed rows, and returns the rows still held by the claim. One statement
+// reads both, to put no row after its parent's fate has decided about the row.
 func (t *table) readParents(ctx context.Context, c claim, rows []*row) ([]*row, error) {
 	byNumber, numbers := map[int64]*row{}, []any{}
 	for _, r := range rows {
@@ -182,13 +182,13 @@ func (t *table) readParents(ctx context.Context, c claim, rows []*row) ([]*row, 
 	return slices.DeleteFunc(rows, func(r *row) bool { return !held[r.number] }), nil
 }
 
-// release gives rows back, so that they can be claimed at once, in their order.
+// release gives rows back, to be claimed at once, in order.
 func (t *table) release(ctx context.Context, c claim, numbers []any) error {
 	return t.change(ctx, numbers, `UPDATE qless_outbox_rows SET due = 0
 		WHERE number IN ?? AND due = ?`, c.until)
 }
 
-// postpone gives rows back that were refused, for later.
+// postpone gives refused rows back, for later.
 func (t *table) postpone(ctx context.Context, c claim, rows []*row) error {
 	byTries := map[int][]any{}
 	for _, r := range rows {
@@ -204,7 +204,7 @@ func (t *table) postpone(ctx context.Context, c claim, rows []*row) error {
 	return nil
 }
 
-// change runs a statement for the numbers of rows, which come before the last argument.
+// change runs a statement for the numbers of rows, inserted before the last argument.
 func (t *table) change(ctx context.Context, numbers []any, text string, args ...any) error {
 	if len(numbers) == 0 {
 		return nil
@@ -222,8 +222,8 @@ func numbersOf(rows []*row) []any {
 	return numbers
 }
 
-// finish deletes the rows whose jobs were put, and does what the fates of others say, unless the
-// claim has lost them. It returns these fates, and those of children of rows that are deleted.
+// finish deletes the rows of jobs that were put, and applies the fates of others, except for rows
+// lost by the claim. It returns the applied fates, and the fates of children of deleted rows.
 func (t *table) finish(
 	ctx context.Context, c claim, put []*row, fates []fate,
 ) (all []fate, err error) {
@@ -252,7 +252,7 @@ func (t *table) finish(
 	return append(fates, children...), err
 }
 
-// heldOf returns the fates of the rows that the claim still holds.
+// heldOf returns the fates of the rows still held by the claim.
 func (t *table) heldOf(ctx context.Context, c claim, fates []fate) ([]fate, error) {
 	if len(fates) == 0 {
 		return nil, nil
@@ -278,9 +278,9 @@ func (t *table) delete(ctx context.Context, s session, jids []any) error {
 	return t.exec(ctx, s, t.deleteFrom("qless_outbox_needs", "PRIMARY", len(jids)), jids...)
 }
 
-// deleteFrom returns a statement that deletes the rows of n jids by an index. MySQL would scan a
-// small table, despite FORCE INDEX, and wait for the transactions that have written to it. It can't
-// if it looks up one jid after another.
+// deleteFrom returns a statement that deletes the rows of n jids by an index. Despite FORCE INDEX,
+// MySQL would scan a small table, and wait for the transactions that have written to the table.
+// Looking up one jid after another prevents that.
 func (t *table) deleteFrom(name, index string, n int) string {
 	if t.dialect != MySQL {
 		return "DELETE FROM " + name + " WHERE jid IN " + list(n)
@@ -289,7 +289,7 @@ func (t *table) deleteFrom(name, index string, n int) string {
 		" STRAIGHT_JOIN " + name + " t FORCE INDEX (" + index + ") ON t.jid = j.jid"
 }
 
-// wake lets rows be claimed that may have waited for others.
+// wake makes rows claimable that may have waited for others.
 func (t *table) wake(ctx context.Context, jids []any) error {
 	for some := range slices.Chunk(jids, maxBatch) {
 		waiting, err := t.texts(ctx, t.db,

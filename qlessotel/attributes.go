@@ -59,8 +59,8 @@ func (o *operation) attributes() []attribute.KeyValue {
 	return all
 }
 
-// errorType returns the kind of an error, of which there are few: the code of a [qless.Error], or
-// the type of any other.
+// errorType returns the kind of an error, with few possible values: the code of a [qless.Error], or
+// the type of any other error.
 func errorType(err error) attribute.KeyValue {
 	var panicked *qless.PanicError
 	var failed *qless.Error

@@ -12,10 +12,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Headers returns the headers that carry the context of a trace, and its baggage, to a job. After
-// [Instrumentation.Configure], every put and every [qless.Job.Next] calls it. It is exported for
-// calls without that hook, such as [qless.Job.Move]. Baggage is dropped if the headers would exceed
-// 4 KiB.
+// Headers returns the headers for carrying the context of a trace, and its baggage, to a job. After
+// [Instrumentation.Configure], every put and every [qless.Job.Next] calls Headers. It is exported
+// for calls without that hook, such as [qless.Job.Move]. Baggage is dropped if the headers would
+// exceed 4 KiB.
 func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 	carrier := propagation.MapCarrier{}
 	i.options.Propagator.Inject(ctx, carrier)
@@ -27,8 +27,8 @@ func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
 }
 
 const (
-	// maxCarried is the maximum size in bytes of the headers that a job is given. Baggage beyond it
-	// is dropped, because a put with too large headers would be refused.
+	// maxCarried is the maximum size in bytes of the headers given to a job. Baggage beyond it is
+	// dropped, because a put with too large headers would be refused.
 	maxCarried = 4 << 10
 
 	// maxHeaders is the maximum size in bytes of all headers of a job.
@@ -43,8 +43,8 @@ func sizeOf(headers map[string]string) int {
 	return size
 }
 
-// carryOn makes a job that moves to its next queue carry the context of the run that sent it there.
-// The argument headers are the job's present ones. Headers that the handler sets win.
+// carryOn makes a job that moves to its next queue carry the context of its last run. The argument
+// headers are the job's present headers. Headers set by the handler win.
 func (i *Instrumentation) carryOn(
 	ctx context.Context, headers map[string]string, err error,
 ) error {
@@ -65,7 +65,7 @@ func (i *Instrumentation) carryOn(
 	return &outcome
 }
 
-// nextHeaders returns the headers of a job, in which those of a context replace older ones.
+// nextHeaders returns the headers of a job, with a context's headers in place of older headers.
 func (i *Instrumentation) nextHeaders(
 	ctx context.Context, headers map[string]string,
 ) map[string]string {
@@ -88,8 +88,8 @@ func contains(keys []string, key string) bool {
 	return false
 }
 
-// extract returns a context with the data that a job carries, and the context of the span that put
-// it, which may be invalid.
+// extract returns a context with the data carried by a job, and the context of the put's span,
+// which may be invalid.
 func (i *Instrumentation) extract(
 	ctx context.Context, jid string, headers map[string]string,
 ) (context.Context, trace.SpanContext) {
@@ -102,7 +102,7 @@ func (i *Instrumentation) extract(
 	return ctx, put
 }
 
-// contextOf returns the context of the trace that a jid of 128 bits names, or an invalid one.
+// contextOf returns the context of the trace named by a jid of 128 bits, or an invalid context.
 func contextOf(jid string) trace.SpanContext {
 	raw, err := hex.DecodeString(strings.ReplaceAll(jid, "-", ""))
 	if err != nil || len(raw) != len(trace.TraceID{}) {

@@ -37,8 +37,8 @@ func (i *Instrumentation) beginPut(
 	}
 }
 
-// end ends the span of a call. It is not an error of the program if a job was not put because it
-// exists, or if a call has waited for all of its time.
+// end ends the span of a call. A job not put because it exists, or a call that has waited to the
+// end of its time, is not an error of the program.
 func end(span trace.Span, err error, options ...trace.SpanEndOption) {
 	if err != nil {
 		span.SetAttributes(errorType(err))
@@ -49,7 +49,7 @@ func end(span trace.Span, err error, options ...trace.SpanEndOption) {
 	span.End(options...)
 }
 
-// isWaited reports whether a call of Take got no job in the time given.
+// isWaited reports whether a call of Take received no job in the given time.
 func isWaited(err error) bool {
 	var failed *qless.Error
 	return errors.As(err, &failed) && failed.Op == "take" &&

@@ -8,8 +8,8 @@ import (
 )
 
 // Configure makes the clients of a config record their calls. It sets Headers, NextHeaders,
-// Observer and PutObserver. Functions that the config already has are called as well, and their
-// headers are kept unless a trace sets the same ones.
+// Observer and PutObserver. Existing functions of the config are called as well, and their headers
+// are kept unless a trace sets the same headers.
 func (i *Instrumentation) Configure(config *qless.ClientConfig) {
 	config.Headers = i.wrapHeaders(config.Headers)
 	config.NextHeaders = i.wrapNextHeaders(config.NextHeaders)

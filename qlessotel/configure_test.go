@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/qlessotel"
 )
 
-// newOther configures a client whose config already has functions.
+// newOther configures a client with functions already in its config.
 func newOther(e *env, config qless.ClientConfig) *qless.Client {
 	e.t.Helper()
 	config.Logger = testkit.Quiet()

@@ -1,7 +1,7 @@
-// Package qlessotel adds traces and metrics of OpenTelemetry to programs that use qless. It needs
-// only the API of OpenTelemetry: exporters and samplers come from the program's SDK.
+// Package qlessotel adds OpenTelemetry traces and metrics to programs that use qless. It needs only
+// the OpenTelemetry API: exporters and samplers come from the program's SDK.
 //
-// A put is a span, whose context travels with the job in its headers. A run is another span, with a
+// A put is a span. The span's context travels in the job's headers. A run is another span, with a
 // link to the put:
 //
 //	telemetry, err := qlessotel.New(qlessotel.Options{})

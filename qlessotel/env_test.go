@@ -59,7 +59,7 @@ func newEnv(t *testing.T, options qlessotel.Options) *env {
 	return e
 }
 
-// worker makes a traced worker of the queue q that is stopped with the test.
+// worker makes a traced worker of the queue q, stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
 	e.t.Helper()
 	if config.Queues == nil {
@@ -96,7 +96,7 @@ func (e *env) put(ctx context.Context, queue, klass string, options ...qless.Put
 	return jid
 }
 
-// named returns the ended spans with a name, once there are as many as wanted.
+// named returns the ended spans with a name, once the wanted number has ended.
 func (e *env) named(name string, want int) []tracetest.SpanStub {
 	e.t.Helper()
 	var found []tracetest.SpanStub

@@ -44,7 +44,7 @@ const (
 )
 
 var (
-	// callBounds are the bounds that the conventions recommend for operations, in seconds.
+	// callBounds are the bounds recommended by the conventions for operations, in seconds.
 	callBounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 
 	// jobBounds are the bounds for jobs, which may take longer.
@@ -133,7 +133,7 @@ func (m *metrics) operation(ctx context.Context, op *operation, call qless.Comma
 		append(attributes, m.operationDuration.AttrOperationType(op.kind))...)
 }
 
-// started records a job that a worker starts to run.
+// started records the start of a run.
 func (m *metrics) started(event qless.JobEvent) {
 	ctx := context.Background()
 	m.consumed.Add(ctx, 1, "process", system, destination(event.Queue, nil)...)
@@ -153,10 +153,10 @@ func (m *metrics) ended(ctx context.Context, event qless.JobEvent) {
 		destination(event.Queue, problemOf(event))...)
 }
 
-// watched are the workers whose state is measured.
+// watched are the workers with a measured state.
 type watched struct {
 	workers []*qless.Worker
-	lost    int // losses of closed ones
+	lost    int // losses of closed workers
 }
 
 // Watch measures the state of workers, such as the number of busy slots, until they are closed.

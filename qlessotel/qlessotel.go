@@ -15,29 +15,28 @@ const scope = "github.com/qless/qless-go/qlessotel"
 
 // Options configure an [Instrumentation]. The zero value means the defaults.
 type Options struct {
-	// LinkByJID links the run of a job that carries no trace to a span derived from its jid, if that
-	// has 128 bits as the default jids of all clients do: the trace ID is the jid, and the span ID
-	// its second half. The link connects all runs of a job that a client in another language has put.
-	// That client may have made a span with these IDs.
+	// LinkByJID links the run of a job without a trace to a span derived from its jid, if the jid has
+	// 128 bits, like the default jids of all clients: the trace ID is the jid, and the span ID its
+	// second half. The link connects all runs of a job put by a client in another language. That
+	// client may have made a span with these IDs.
 	LinkByJID bool
 
-	// MeterProvider makes the metrics. Defaults to the global one.
+	// MeterProvider makes the metrics. Defaults to the global provider.
 	MeterProvider metric.MeterProvider
 
-	// Parent makes the span of the put the parent of the span of the run, so that both are in one
-	// trace. By default, the run starts a new trace with a link to the put, because a job may run
-	// much later, and several times.
+	// Parent makes the put's span the parent of the run's span, in one trace. By default, the run
+	// starts a new trace with a link to the put, because a job may run much later, and several times.
 	Parent bool
 
 	// Propagator writes the context of a trace to the headers of jobs, and reads it from there.
-	// Defaults to the global one, which does nothing unless the program has set it.
+	// Defaults to the global propagator, which does nothing unless set by the program.
 	Propagator propagation.TextMapPropagator
 
-	// SettleSpans makes each report of an outcome to the server a span. By default, it is an event of
-	// the run's span.
+	// SettleSpans makes each report of an outcome to the server a span. By default, each report is an
+	// event of the run's span.
 	SettleSpans bool
 
-	// TracerProvider makes the spans. Defaults to the global one.
+	// TracerProvider makes the spans. Defaults to the global provider.
 	TracerProvider trace.TracerProvider
 }
 
@@ -49,7 +48,7 @@ type Instrumentation struct {
 	metrics *metrics
 
 	mu      sync.Mutex
-	runs    map[runKey]*run // the runs that Observe has seen begin
+	runs    map[runKey]*run // runs begun, as seen by Observe
 	workers watched
 }
 

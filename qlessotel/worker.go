@@ -17,12 +17,12 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Observe records the events of the jobs of workers. It is the Observer of their
-// [qless.WorkerConfig], or is called by it.
+// Observe records the events of the jobs of workers. Observe must be the Observer of the workers'
+// [qless.WorkerConfig], or be called by it.
 //
-// It records the metrics, and ends the spans that [Instrumentation.Middleware] begins once the
-// outcome of the job is known. Without the middleware, it also makes the spans, but handlers can't
-// use them.
+// Observe records the metrics, and ends the spans begun by [Instrumentation.Middleware] once the
+// outcome of the job is known. Without the middleware, Observe also makes the spans, but handlers
+// can't use them.
 func (i *Instrumentation) Observe(event qless.JobEvent) {
 	key := runKey{event.Worker, event.JID, event.PoppedAt.UnixNano()}
 	if event.Kind == qless.JobEventStarted {
@@ -63,7 +63,7 @@ type run struct {
 
 	mu       sync.Mutex
 	span     trace.Span // nil before the middleware is called
-	returned time.Time  // when it returned
+	returned time.Time  // when the middleware returned
 	settled  bool       // the handler has ended the job itself
 }
 
@@ -96,7 +96,7 @@ func (r *run) setReturned() {
 	r.returned = time.Now()
 }
 
-// event adds an event to the span, if it has begun.
+// event adds an event to the span, if begun.
 func (r *run) event(name string, at time.Time, attributes ...attribute.KeyValue) {
 	r.mu.Lock()
 	span := r.span
@@ -133,7 +133,7 @@ func (i *Instrumentation) ended(r *run, event qless.JobEvent) {
 	r.mu.Lock()
 	span, returned, settled := r.span, r.returned, r.settled
 	r.mu.Unlock()
-	if span == nil { // the job has no handler, or there is no middleware
+	if span == nil { // no handler, or no middleware
 		_, span = i.process(context.Background(), processed{
 			jid: event.JID, klass: event.Klass, queue: event.Queue, attempt: event.Attempt,
 			waited: event.Waited, worker: event.Worker, headers: event.Headers, started: r.started,
@@ -188,7 +188,7 @@ func problemOf(event qless.JobEvent) error {
 	return nil
 }
 
-// errFailed is the error of a failed job whose handler gave no reason.
+// errFailed is the error of a job failed by its handler without a reason.
 var errFailed error = &qless.Error{Code: qless.ErrFailed, Message: "the job has failed"}
 
 // setOutcome records the outcome of a run, and when the job can run again.
@@ -244,11 +244,10 @@ func (i *Instrumentation) process(
 }
 
 // Middleware adds the span of the run and the baggage of the put to the context of handlers, and
-// makes jobs that move by [qless.Next] carry the run's context. It should be the outermost
-// middleware.
+// makes jobs moved by [qless.Next] carry the run's context. Middleware should be outermost.
 //
 // Without [Instrumentation.Observe], the span ends when the handler returns, with the handler's
-// outcome, whatever happens to the job afterwards.
+// outcome, regardless of later changes of the job.
 func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 	if next == nil {
 		return nil
@@ -278,7 +277,7 @@ func (i *Instrumentation) Middleware(next qless.Handler) qless.Handler {
 	}
 }
 
-// runFor returns the run of a job, if Observe has seen it begin.
+// runFor returns the run of a job, if its beginning was seen by Observe.
 func (i *Instrumentation) runFor(job *qless.Job) *run {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -296,7 +295,7 @@ func endAlone(span trace.Span, err error, returned bool) {
 	span.End()
 }
 
-// endingOf returns the Ending of a run whose outcome is accepted.
+// endingOf returns the Ending of a run with an accepted outcome.
 func endingOf(outcome qless.Outcome) string {
 	if outcome.Action == qless.ActionComplete && outcome.Queue != "" {
 		return "next"

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// makeIdle makes a queue known that has no jobs.
+// makeIdle makes a queue without jobs known.
 func (e *env) makeIdle(name string) {
 	e.t.Helper()
 	e.put(name)
@@ -33,7 +33,7 @@ func (e *env) makeBusy(name string) {
 	e.pop(name)
 }
 
-// populate makes 200 queues, each with a day's histograms, some of which are busy.
+// populate makes 200 queues, each with a day's histograms, and some of them busy.
 func (e *env) populate(busy int) {
 	e.t.Helper()
 	for i := range 200 {
@@ -52,7 +52,7 @@ func (e *env) populate(busy int) {
 	}
 }
 
-// BenchmarkScrape measures the server's time that docs/metrics.md quotes: go test -run NONE -bench
+// BenchmarkScrape measures the server's time quoted in docs/metrics.md: go test -run NONE -bench
 // Scrape .
 func BenchmarkScrape(b *testing.B) {
 	for _, busy := range []int{50, 200} {
@@ -86,7 +86,7 @@ func (e *env) measure(b *testing.B, collector func() *qlessprom.Collector) {
 
 var scriptTime = regexp.MustCompile(`cmdstat_(?:evalsha|fcall)[a-z_]*:calls=\d+,usec=(\d+)`)
 
-// serverTime returns the time that scripts ran on the server during run.
+// serverTime returns the running time of scripts on the server during run.
 func (e *env) serverTime(run func()) time.Duration {
 	e.t.Helper()
 	total := func() (spent time.Duration) {
@@ -104,8 +104,8 @@ func (e *env) serverTime(run func()) time.Duration {
 	return total() - before
 }
 
-// BenchmarkGroup measures the scrapes of 1,000 namespaces with ten queues each: the first one,
-// later ones that read the problems of a quarter of the namespaces, and later ones that don't.
+// BenchmarkGroup measures the scrapes of 1,000 namespaces with ten queues each: the first, later
+// ones with the problems of a quarter of the namespaces, and later ones without.
 func BenchmarkGroup(b *testing.B) {
 	e := newEnv(b)
 	for i := range 1000 {

@@ -21,73 +21,71 @@ import (
 // Options configure the reads of a [Collector]. 0 means the default, and -1 none, unless noted
 // otherwise.
 type Options struct {
-	// MaxAge is the time for which later scrapes reuse the figures of a scrape. Scrapes at the same
-	// time always share one read.
+	// MaxAge is how long later scrapes reuse the figures of a scrape. Concurrent scrapes always share
+	// one read.
 	//
 	// Defaults to 5 s. The value -1 means that figures are not reused.
 	MaxAge time.Duration
 
-	// MaxGroups is the number of failure groups with labels of their own: the largest.
+	// MaxGroups is the number of failure groups with separate labels: the largest.
 	//
 	// Defaults to 50.
 	MaxGroups int
 
-	// MaxLimits is the number of limits with labels of their own: the first by name.
+	// MaxLimits is the number of limits with separate labels: the first by name.
 	//
 	// Defaults to 50.
 	MaxLimits int
 
-	// MaxNamespaces is the maximum number of namespaces that a [Group] reads: the first by name.
+	// MaxNamespaces is the maximum number of namespaces read by a [Group]: the first by name.
 	//
 	// Defaults to 1000.
 	MaxNamespaces int
 
-	// MaxQueues is the number of queues with labels of their own: those first seen. The others are
-	// counted together. A queue keeps its label for as long as it exists. At most 2000 queues are
-	// read.
+	// MaxQueues is the number of queues with separate labels: the first seen. The others are counted
+	// together. A queue keeps its label for as long as it exists. At most 2000 queues are read.
 	//
 	// Defaults to 200.
 	MaxQueues int
 
-	// MaxSchedules is the number of schedules with labels of their own: the first by name.
+	// MaxSchedules is the number of schedules with separate labels: the first by name.
 	//
 	// Defaults to 50.
 	MaxSchedules int
 
-	// NamespacesEvery is the interval at which a [Group] looks for namespaces, at the cost of
+	// NamespacesEvery is how often a [Group] looks for namespaces, at the cost of
 	// [inspect.Namespaces].
 	//
 	// Defaults to 5 minutes. The value -1 means at each scrape.
 	NamespacesEvery time.Duration
 
-	// OnError is called for each part of a scrape that failed, and for damaged keys. It must not
-	// scrape. A [Group] calls it from several goroutines at once.
+	// OnError is called for each failed part of a scrape, and for damaged keys. It must not scrape. A
+	// [Group] calls OnError from several goroutines at once.
 	//
-	// Defaults to nil. The metric qless_scrape_errors_total counts them in any case.
+	// Defaults to nil. The metric qless_scrape_errors_total counts such errors in any case.
 	OnError func(err error)
 
-	// ProblemsEvery is the interval at which the collector looks for problems, at the cost of
-	// [doctor.ReadStatus]. Scrapes in between repeat the problems found.
+	// ProblemsEvery is how often the collector looks for problems, at the cost of [doctor.ReadStatus].
+	// Scrapes in between repeat the known problems.
 	//
 	// Defaults to 1 minute. The value -1 means never.
 	ProblemsEvery time.Duration
 
-	// QueuesAtOnce is the number of queues that a scrape reads, but at least a quarter of them. If
-	// there are more, each scrape reads the queues that were read longest ago, so that four scrapes
-	// read all of them, and repeats the figures of the others. A scrape reads all queues if some are
-	// new or gone.
+	// QueuesAtOnce is the number of queues read by a scrape, but at least a quarter of all queues. If
+	// there are more, each scrape reads the queues with the oldest figures, and repeats the figures of
+	// the others: four scrapes read all queues. A scrape reads all queues if some are new or gone.
 	//
 	// Defaults to 50. The value -1 means that each scrape reads all queues.
 	QueuesAtOnce int
 
-	// StatsAtOnce is the number of queues of which a scrape reads the statistics of today, which cost
-	// the most. If there are more, each scrape reads the queues that were read longest ago. The first
-	// scrape reads all of them, to count from there.
+	// StatsAtOnce is the number of queues for which a scrape reads today's statistics, which cost the
+	// most. If there are more, each scrape reads the queues with the oldest statistics. The first
+	// scrape reads all statistics, to count from there.
 	//
 	// Defaults to 25. The value -1 means that none are read.
 	StatsAtOnce int
 
-	// Timeout limits the time that the server may take to answer a scrape. It should be less than the
+	// Timeout limits how long the server may take to answer a scrape. It should be less than the
 	// timeout of the Prometheus server, which is 10 s by default.
 	//
 	// Defaults to 5 s. The value -1 means no limit.
@@ -123,29 +121,29 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// labels returns a maximum number of labels: the usual one if none is given, and 0 for -1.
+// labels returns a maximum number of labels: the usual number by default, and 0 for -1.
 func labels(most, usual int) int { return max(0, cmp.Or(most, usual)) }
 
-// A Collector reads the figures of a namespace from the server when it is scraped. A scrape never
-// fails: figures that can't be read are omitted and counted in qless_scrape_errors_total. A
-// Collector is safe for concurrent use.
+// A Collector reads the figures of a namespace from the server during scrapes. A scrape never
+// fails: unreadable figures are omitted and counted in qless_scrape_errors_total. A Collector is
+// safe for concurrent use.
 type Collector struct {
 	client   *qless.Client
 	options  Options
-	ledger   *ledger   // belongs to the scrape that reads
+	ledger   *ledger   // belongs to the reading scrape
 	misses   *misses   // so does this
 	turns    turns     // and this
 	problems *findings // and this
 	errors   atomic.Int64
-	inGroup  bool // it belongs to a group
-	turn     bool // this scrape reads its problems: set by the group
+	inGroup  bool // belongs to a group
+	turn     bool // this scrape reads the problems: set by the group
 
 	mu      sync.Mutex
 	last    *figures
-	reading *reading // nil if no scrape reads
+	reading *reading // nil if no scrape is reading
 }
 
-// A reading is a read for which several scrapes may wait.
+// A reading is a read shared by waiting scrapes.
 type reading struct {
 	done    chan struct{}
 	figures *figures
@@ -154,12 +152,12 @@ type reading struct {
 // figures are the results of a read. They don't change.
 type figures struct {
 	at        time.Time
-	overview  *inspect.Overview      // nil if it could not be read
-	labels    map[string]string      // of the queues that have their own
+	overview  *inspect.Overview      // nil if unreadable
+	labels    map[string]string      // of the queues with separate labels
 	counters  map[string]counts      // by label of queues
-	schedules []inspect.ScheduleInfo // nil if they could not be read
+	schedules []inspect.ScheduleInfo // nil if unreadable
 	missed    map[string]float64     // by label of schedules
-	scheduled map[string]string      // the labels of the schedules that have their own
+	scheduled map[string]string      // the labels of the schedules with separate labels
 	problems  *findings
 }
 
@@ -193,7 +191,7 @@ func (c *Collector) write(w *writer, f *figures) {
 	w.counter(scrapeErrors, float64(c.errors.Load()))
 }
 
-// current returns figures younger than MaxAge. One scrape reads them, and the others wait.
+// current returns figures younger than MaxAge. One scrape reads the figures, and the others wait.
 func (c *Collector) current(ctx context.Context) *figures {
 	c.mu.Lock()
 	if c.last != nil && time.Since(c.last.at) < c.options.MaxAge {
@@ -241,13 +239,13 @@ func (c *Collector) read(ctx context.Context) *figures {
 	return f
 }
 
-// statsAtOnce is the number of queues whose statistics are read in one script, at one time.
+// statsAtOnce is the number of queues with statistics read in one script, at one time.
 const statsAtOnce = 50
 
-// readOverview reads all figures but those of schedules, and the statistics of some queues.
+// readOverview reads all figures but the schedules', and the statistics of some queues.
 func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 	var asked []string
-	if c.last != nil && c.last.counters != nil { // what grows has been exported before
+	if c.last != nil && c.last.counters != nil { // growing figures have been exported before
 		asked = c.ledger.next(c.options.StatsAtOnce)
 	}
 	first := asked[:min(statsAtOnce, len(asked))]
@@ -291,7 +289,7 @@ func (c *Collector) readStats(ctx context.Context, queues []string) {
 	}
 }
 
-// addStats counts the statistics of queues. Those of damaged keys are missing.
+// addStats counts the statistics of queues. Statistics of damaged keys are missing.
 func (c *Collector) addStats(ctx context.Context, queues []string, o *inspect.Overview) {
 	today := o.Time.UTC().Truncate(day)
 	for _, name := range queues {
@@ -305,8 +303,8 @@ func (c *Collector) addStats(ctx context.Context, queues []string, o *inspect.Ov
 	}
 }
 
-// catchUp adds the missing counts of the days before today. It reports false if they can't be read
-// now.
+// catchUp adds the missing counts of the days before today. It reports false if the counts can't be
+// read now.
 func (c *Collector) catchUp(ctx context.Context, queue string, a *account, today time.Time) bool {
 	for past := 0; a.day.Before(today) && past < maxPastDays; past++ {
 		stats, err := c.client.Queue(queue).Stats(ctx, a.day)

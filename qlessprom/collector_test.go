@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// An env is a server with a client, whose clock only the test advances.
+// An env is a server with a client, and a clock advanced only by the test.
 type env struct {
 	*qless.Client
 	t      testing.TB
@@ -272,7 +272,7 @@ func TestMinusOneMeansNone(t *testing.T) {
 func TestNamesThatAreNoLabels(t *testing.T) {
 	e := newEnv(t)
 	e.fail("q", "other")
-	for _, group := range []string{"bad \xff", "bad \xfe"} { // as another client may write them
+	for _, group := range []string{"bad \xff", "bad \xfe"} { // as written by some other clients
 		require.NoError(t, e.rdb.SAdd(t.Context(), "ql:failures", group).Err())
 		require.NoError(t, e.rdb.RPush(t.Context(), "ql:f:"+group, "jid").Err())
 	}
@@ -448,7 +448,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 	}
 }
 
-// waiting returns the number of waiting jobs of each queue, as a scrape reports it.
+// waiting returns the number of waiting jobs of each queue, as reported by a scrape.
 func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -506,8 +506,8 @@ func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
 	}
 }
 
-// ages counts the queues by the age of their figures, in scrapes, if each scrape comes after a put
-// into all queues.
+// ages counts the queues by the age of their figures, in scrapes, with a put into all queues before
+// each scrape.
 func ages(waiting map[string]float64, puts int) map[int]int {
 	found := map[int]int{}
 	for _, jobs := range waiting {
@@ -530,7 +530,7 @@ func TestAScrapeReadsAllQueuesIfSomeAreNewOrGone(t *testing.T) {
 		require.NoError(t, inspect.New(e.Client).ForgetQueue(t.Context(), queue))
 		require.NotContains(t, waiting(t, c), queue)
 	}
-	// One goes and one comes, so that the number stays.
+	// One goes and one comes: the number stays.
 	require.NoError(t, e.pop("q1").Complete(t.Context()))
 	require.NoError(t, inspect.New(e.Client).ForgetQueue(t.Context(), "q1"))
 	e.put("other")
@@ -565,7 +565,7 @@ func TestEachProblemIsExported(t *testing.T) {
 	require.Contains(t, shown, `qless_problem_subject{code="paused",kind="queue",name="export"} 1`)
 }
 
-// Relays report to the server. Two names, or two kinds, that are one label are no error.
+// Relays report to the server. Two names, or two kinds, with the same label are no error.
 func TestReportsOfOutboxesAreExported(t *testing.T) {
 	e := newEnv(t)
 	now := time.Now().Unix()

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// A ledger computes the increases of counters as Prometheus does.
+// A ledger computes the increases of counters like Prometheus.
 type ledger struct {
 	t        *testing.T
 	starts   int                // of the collector
@@ -27,7 +27,7 @@ type ledger struct {
 	increase map[string]float64 // by metric
 }
 
-// A sample is a value, and the start of the collector that it is of.
+// A sample is a value, and the start of its collector.
 type sample struct {
 	value float64
 	start int
@@ -80,8 +80,8 @@ func (l *ledger) sample(metric, series string, value float64) {
 	l.last[series] = sample{value, l.starts}
 }
 
-// happened returns the server's statistics of all queues for two days, and of their histograms the
-// jobs of less than 5 s.
+// happened returns the server's statistics of all queues for two days, with the jobs of less than 5
+// s in their histograms.
 func (e *env) happened(queue string, days ...time.Time) map[string]float64 {
 	sum := map[string]float64{}
 	add := func(name string, s qless.Summary) {
@@ -104,7 +104,7 @@ func (e *env) happened(queue string, days ...time.Time) map[string]float64 {
 	return sum
 }
 
-// A shift is a random course of jobs, and of what makes counters fall.
+// A shift is a random course of jobs, and of events that make counters fall.
 type shift struct {
 	*env
 	random   *rand.Rand
@@ -117,7 +117,7 @@ type shift struct {
 
 func (s *shift) queue() string { return fmt.Sprint("q", s.born+s.random.IntN(8)) }
 
-// work runs a job, and counts what that changed.
+// work runs a job, and counts the changes.
 func (s *shift) work() {
 	ctx, queue, began := s.t.Context(), s.queue(), s.clock.Now()
 	s.clock.Advance(time.Minute) // the job may be taken over
@@ -131,7 +131,7 @@ func (s *shift) work() {
 	require.NoError(s.t, err)
 	for _, job := range jobs {
 		switch s.random.IntN(4) {
-		case 0: // its lock is lost
+		case 0: // the lock is lost
 		case 1:
 			require.NoError(s.t, job.Complete(ctx))
 		default:
@@ -159,12 +159,12 @@ func (s *shift) step() {
 		s.settle()
 		s.ledger.starts++
 		s.c = s.collector(s.options)
-		s.born += 8 // what a queue did before that was forgotten, a new collector can't know
+		s.born += 8 // a new collector can't know the earlier counts of a forgotten queue
 		s.ledger.scrape(s.c)
 	default:
 		s.settle()
 		require.NoError(s.t, s.rdb.FlushAll(s.t.Context()).Err())
-		s.born += 8 // nor can it know that the server has lost what it counted of a forgotten queue
+		s.born += 8 // nor that the server has lost counts of a forgotten queue
 		s.ledger.scrape(s.c)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// bounds are the upper bounds of the buckets of wait and run, which are some of the server's.
+// bounds are the upper bounds of the buckets of wait and run: some of the server's bounds.
 var bounds = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,

@@ -29,7 +29,7 @@ func readFile(t testing.TB, name string) string {
 	return string(text)
 }
 
-// exported returns the labels of each series that this package exports, by name.
+// exported returns the labels of each series exported by this package, by name.
 func exported() map[string][]string {
 	descs := make(chan *prometheus.Desc)
 	go func() {
@@ -126,11 +126,11 @@ func TestAlertsNameWhatIsExportedAndLeadToTheirRunbooks(t *testing.T) {
 	}
 }
 
-// judged are the series that the table of reasons judges. Their trend is no reason.
+// judged are the series judged by the table of reasons. Their trend is no reason.
 var judged = regexp.MustCompile(`deriv|qless_(queue_(oldest_waiting_seconds|paused|jobs|failures_total)|` +
 	`failed_jobs|limit_parked|schedule_overdue|outbox_\w+|worker_oldest_running_seconds)|redis_\w+`)
 
-// The two alerts by gravity are the only ones about what the table of reasons tells.
+// The two alerts by gravity are the only alerts about the table of reasons.
 func TestReasonsHaveTheirThresholdsInOneTable(t *testing.T) {
 	var r rules
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "deploy/prometheus/alerts.yml")), &r))

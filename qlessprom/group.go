@@ -18,25 +18,25 @@ import (
 	"github.com/qless/qless-go/internal/together"
 )
 
-// namespaces is a metric that only a [Group] has.
+// namespaces is a metric exported only by a [Group].
 var namespaces = prometheus.NewDesc("qless_namespaces",
 	"Number of namespaces that match the pattern: those read and those left out.",
 	[]string{"state"}, nil)
 
 // readAtOnce is the number of namespaces read concurrently, and maxErrors the maximum number of
-// errors of a scrape that are passed to OnError.
+// errors of a scrape passed to OnError.
 const (
 	readAtOnce = 16
 	maxErrors  = 5
 )
 
-// A Group is a [Collector] of several namespaces. Its metrics have the namespace as an additional
-// label. It is safe for concurrent use.
+// A Group is a [Collector] of several namespaces. The metrics have the namespace as an additional
+// label. A Group is safe for concurrent use.
 //
-// A scrape runs two scripts in each namespace, and reads the problems of a quarter of them. Codes
-// of problems that a namespace does not have are omitted. The statistics of queues, which make up
-// most of the series, are read only while the namespaces have no more than MaxQueues queues
-// together. The counters of a namespace that was gone for a while go on.
+// A scrape runs two scripts in each namespace, and reads the problems of a quarter of the
+// namespaces. Codes without problems are omitted. The statistics of queues, which make up most of
+// the series, are read only while the namespaces together have at most MaxQueues queues. The
+// counters of a namespace that was gone for a while continue.
 type Group struct {
 	rdb     redis.UniversalClient
 	pattern string
@@ -44,11 +44,11 @@ type Group struct {
 
 	mu      sync.Mutex         // held by a scrape
 	members []*member          // by namespace
-	known   map[string]*member // those, and some that are gone
+	known   map[string]*member // all members, and some that are gone
 	leftOut int
-	all     time.Time     // when all namespaces were last known; zero if they were not
+	all     time.Time     // when all namespaces were last known; zero if unknown
 	looked  time.Time     // the last search for namespaces
-	search  chan []string // of a search in the background, if there is one: closed after its result
+	search  chan []string // of a search in the background, if any: closed after its result
 
 	errors atomic.Int32 // of this scrape
 }
@@ -60,7 +60,7 @@ type member struct {
 }
 
 // NewGroup returns a collector of the namespaces that match a pattern of [inspect.Namespaces], such
-// as {mail-*}:ql:. It notices new ones within Options.NamespacesEvery.
+// as {mail-*}:ql:. New namespaces are added within Options.NamespacesEvery.
 func NewGroup(rdb redis.UniversalClient, pattern string, options Options) *Group {
 	return &Group{
 		rdb: rdb, pattern: pattern, options: options.withDefaults(), known: map[string]*member{},
@@ -95,7 +95,7 @@ func (g *Group) Collect(metrics chan<- prometheus.Metric) {
 	w.gauge(namespaces, float64(g.leftOut), "left_out")
 }
 
-// look finds the namespaces: at once the first time, and later in the background for the next
+// look searches for namespaces: at once the first time, and later in the background for the next
 // scrape.
 func (g *Group) look(ctx context.Context) {
 	select {
@@ -136,7 +136,7 @@ func (g *Group) look(ctx context.Context) {
 }
 
 // set adds members for new namespaces, and leaves out namespaces that are gone. If these come back,
-// their counters go on. The counters of a new namespace begin at 0, if all were known before.
+// their counters continue. The counters of a new namespace begin at 0, if all were known before.
 func (g *Group) set(names []string, began time.Time) {
 	read := names[:min(len(names), g.options.MaxNamespaces)]
 	g.leftOut, g.members = len(names)-len(read), nil
@@ -165,8 +165,8 @@ func (g *Group) set(names []string, began time.Time) {
 	}
 }
 
-// spaceLabel returns the label of a namespace. It differs from those of all others, because two
-// equal series would fail the scrape.
+// spaceLabel returns a unique label for a namespace, because two equal series would fail the
+// scrape.
 func spaceLabel(namespace string) string {
 	name := label(namespace)
 	if name == namespace {

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// shards makes namespaces with a job in the queue mail that has waited for an hour.
+// shards makes namespaces with a job in the queue mail, waiting for an hour.
 func (e *env) shards(count int) {
 	e.t.Helper()
 	for i := range count {
@@ -85,7 +85,7 @@ func TestAGroupNoticesNewNamespaces(t *testing.T) {
 	})
 }
 
-// A slowSearch has searches for namespaces wait for go, except for the first one.
+// A slowSearch has searches for namespaces that wait for go, except for the first search.
 type slowSearch struct {
 	redis.Hook
 	begun atomic.Int32

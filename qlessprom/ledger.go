@@ -11,28 +11,28 @@ import (
 
 const (
 	day         = 24 * time.Hour
-	maxGone     = 2000 // queues that are gone, and remembered
-	maxPastDays = 7    // days that are read to catch up
+	maxGone     = 2000 // remembered queues that are gone
+	maxPastDays = 7    // days read to catch up
 )
 
-// A ledger turns the server's statistics, which begin again each day and belong to queues that
-// come and go, into counters that only grow: it adds up what each read finds more than the one
-// before. The counters of a queue begin at 0 when the queue is first seen.
+// A ledger turns the server's statistics, which restart each day and belong to queues that come and
+// go, into counters that only grow: it adds up the increases between reads. The counters of a queue
+// begin at 0 when the queue is first seen.
 type ledger struct {
-	most   int                 // the number of queues with labels of their own
+	most   int                 // the number of queues with separate labels
 	listed time.Time           // when the queues were last listed
-	since  time.Time           // when all queues were last known; zero if they were not
-	queues map[string]*account // existing and gone ones
+	since  time.Time           // when all queues were last known; zero if unknown
+	queues map[string]*account // existing queues, and queues that are gone
 	series map[string]*counts  // by label
 }
 
-// An owner is a queue or schedule with a label, which may be its own.
+// An owner is a queue or schedule with a separate or shared label.
 type owner struct {
 	label string
 	own   bool
 }
 
-// newOwner labels a name if fewer than most of the others have labels of their own, and counts it.
+// newOwner labels a name, separately for at most most owners, and counts it.
 func newOwner(name string, owners *int, most int) owner {
 	if *owners >= most {
 		return owner{label: other}
@@ -41,22 +41,22 @@ func newOwner(name string, owners *int, most int) owner {
 	return owner{label(name), true}
 }
 
-// An account has the statistics of a queue that were counted.
+// An account has the counted statistics of a queue.
 type account struct {
 	owner
-	read    time.Time // zero if it was never read, or has just gone
+	read    time.Time // zero if never read, or just gone
 	begun   bool      // last is set
 	day     time.Time // of last
 	last    counts
 	gone    time.Time // when the queue was first missing; zero if it is there
-	settled bool      // it was read after that
+	settled bool      // read after the queue was gone
 }
 
 func newLedger(most int) *ledger {
 	return &ledger{most: most, queues: map[string]*account{}, series: map[string]*counts{}}
 }
 
-// list updates the ledger by an overview's queues. The counts of a new queue begin at 0, if all
+// list updates the ledger by an overview's queues. The counts of a new queue begin at 0 if all
 // queues were known before.
 func (l *ledger) list(o *inspect.Overview) {
 	there := make(map[string]bool, len(o.Queues))
@@ -103,7 +103,7 @@ func (a *account) comeBack(since time.Time) {
 	a.gone, a.settled = time.Time{}, false
 }
 
-// forget drops the queues that have been gone for longest, if there are many.
+// forget drops the queues gone for longest, if many are gone.
 func (l *ledger) forget() {
 	var gone []string
 	for name, a := range l.queues {
@@ -127,8 +127,7 @@ func (l *ledger) forget() {
 	maps.DeleteFunc(l.series, func(label string, _ *counts) bool { return !used[label] })
 }
 
-// next returns the queues whose statistics were read longest ago. A queue that is gone is read once
-// more.
+// next returns the queues with the oldest statistics. A queue that is gone is read once more.
 func (l *ledger) next(count int) []string {
 	var names []string
 	for name, a := range l.queues {
@@ -142,8 +141,8 @@ func (l *ledger) next(count int) []string {
 	return names[:max(0, min(count, len(names)))]
 }
 
-// due returns the queues to read at once: new ones whose counts have no beginning, and queues that
-// have just gone.
+// due returns the queues to read at once: new queues with counts of unknown beginning, and queues
+// that have just gone.
 func (l *ledger) due() []string {
 	var names []string
 	for name, a := range l.queues {
@@ -155,7 +154,7 @@ func (l *ledger) due() []string {
 	return names
 }
 
-// add adds the counts that a queue has on a day.
+// add adds the counts of a queue on a day.
 func (l *ledger) add(a *account, now counts, today time.Time) {
 	if a.begun && a.day.Equal(today) {
 		l.series[a.label].add(now.since(a.last))
@@ -165,7 +164,7 @@ func (l *ledger) add(a *account, now counts, today time.Time) {
 	a.begun, a.day, a.last = true, today, now
 }
 
-// labels returns the labels of the queues that have their own.
+// labels returns the labels of the queues with separate labels.
 func (l *ledger) labels() map[string]string {
 	labels := map[string]string{}
 	for name, a := range l.queues {
@@ -176,7 +175,7 @@ func (l *ledger) labels() map[string]string {
 	return labels
 }
 
-// counters returns the counts of the queues that there are, or have just gone, by label.
+// counters returns the counts of existing queues, and of queues just gone, by label.
 func (l *ledger) counters() map[string]counts {
 	counters := map[string]counts{}
 	for _, a := range l.queues {
@@ -187,7 +186,7 @@ func (l *ledger) counters() map[string]counts {
 	return counters
 }
 
-// misses count the runs that schedules have missed, like a ledger.
+// misses count the missed runs of schedules, like a ledger.
 type misses struct {
 	most   int
 	begun  bool // all schedules are known
@@ -200,7 +199,7 @@ type miss struct {
 	last int
 }
 
-// add adds what schedules have missed since they were last read.
+// add adds the runs missed by schedules since the last read.
 func (m *misses) add(schedules []inspect.ScheduleInfo, areAll bool) {
 	there, own := map[string]bool{}, 0
 	for i := range schedules {
@@ -236,7 +235,7 @@ func (m *misses) add(schedules []inspect.ScheduleInfo, areAll bool) {
 	}
 }
 
-// counters returns what the schedules that there are have missed, by label.
+// counters returns the missed runs of existing schedules, by label.
 func (m *misses) counters() map[string]float64 {
 	counters := map[string]float64{}
 	for _, one := range m.known {
@@ -245,7 +244,7 @@ func (m *misses) counters() map[string]float64 {
 	return counters
 }
 
-// labels returns the labels of the schedules that have their own.
+// labels returns the labels of the schedules with separate labels.
 func (m *misses) labels() map[string]string {
 	labels := map[string]string{}
 	for id, one := range m.known {

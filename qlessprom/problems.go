@@ -26,7 +26,7 @@ var (
 		"outbox", "kind")
 )
 
-// maxSubjects is the number of subjects of each code that have labels.
+// maxSubjects is the maximum number of subjects of each code with labels.
 const maxSubjects = 10
 
 // A subject is the subject of a problem, such as a queue.
@@ -36,13 +36,13 @@ type subject struct{ code, kind, name string }
 type findings struct {
 	at       time.Time
 	gone     int
-	levels   map[string]float64 // by code; nil if they were never read
+	levels   map[string]float64 // by code; nil if never read
 	subjects map[subject]bool
 	outboxes []doctor.Outbox
 	keys     []inspect.LimitOverview // full limits
 }
 
-// add adds a problem and its subjects, up to maxSubjects of its code.
+// add adds a problem, and up to maxSubjects subjects of its code.
 func (f *findings) add(p *doctor.Reason, counts map[string]int) {
 	code := string(p.Code)
 	f.levels[code] = max(f.levels[code], 1+number(p.Urgent()))
@@ -64,7 +64,7 @@ func (f *findings) add(p *doctor.Reason, counts map[string]int) {
 	}
 }
 
-// readProblems reads the problems unless they are known. Only the scrape that reads may call it.
+// readProblems reads the problems unless known. Only the reading scrape may call it.
 func (c *Collector) readProblems(ctx context.Context) *findings {
 	known := c.problems
 	if c.knowsProblems() || c.inGroup && !c.turn {
@@ -113,7 +113,7 @@ func (w *writer) writeProblems(f *findings) {
 	w.writeOutboxes(f.outboxes)
 }
 
-// writeOutboxes writes the gauges of outboxes. Names that are the same label are written once.
+// writeOutboxes writes the gauges of outboxes. Names with the same label are written once.
 func (w *writer) writeOutboxes(outboxes []doctor.Outbox) {
 	written := map[string]bool{}
 	for i := range outboxes {
@@ -129,7 +129,7 @@ func (w *writer) writeOutboxes(outboxes []doctor.Outbox) {
 			age = (o.Oldest + max(time.Since(o.Reported), 0)).Seconds()
 		}
 		w.gauge(outboxOldest, age, name)
-		kinds := map[string]int{} // two kinds that are cut off may be the same label
+		kinds := map[string]int{} // two shortened kinds may have the same label
 		for kind, n := range o.Problems {
 			kinds[label(kind)] += n
 		}

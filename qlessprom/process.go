@@ -19,8 +19,8 @@ type ProcessOptions struct {
 	// Defaults to 14 buckets from 5 ms to 30 minutes.
 	Buckets []float64
 
-	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: those first
-	// seen. The others are counted together.
+	// MaxPairs is the number of pairs of a queue and a klass with separate labels: the first seen. The
+	// others are counted together.
 	//
 	// Defaults to 200. The value -1 means none.
 	MaxPairs int
@@ -56,7 +56,7 @@ func (p *pairs) labels(queue, klass string) (string, string) {
 	return pair[0], pair[1]
 }
 
-// ClientMetrics are the metrics of clients in this process. The method Observe is for the Observer
+// ClientMetrics are the metrics of clients in this process. Use the method Observe as the Observer
 // of a [qless.ClientConfig]. ClientMetrics are safe for concurrent use.
 type ClientMetrics struct {
 	pairs pairs
@@ -64,7 +64,7 @@ type ClientMetrics struct {
 	calls *prometheus.HistogramVec
 }
 
-// NewClientMetrics returns metrics of clients, which the caller has to register.
+// NewClientMetrics returns metrics of clients. The caller must register them.
 func NewClientMetrics(options ProcessOptions) *ClientMetrics {
 	o := options.withDefaults()
 	return &ClientMetrics{
@@ -82,7 +82,7 @@ func NewClientMetrics(options ProcessOptions) *ClientMetrics {
 	}
 }
 
-// mixed is the label of jobs that were put together but differ.
+// mixed is the label of jobs that differ but were put together.
 const mixed = "mixed"
 
 // Observe counts a call.
@@ -133,7 +133,7 @@ type WorkerMetrics struct {
 	workers map[*qless.Worker]bool
 }
 
-// NewWorkerMetrics returns metrics of workers, which the caller has to register.
+// NewWorkerMetrics returns metrics of workers. The caller must register them.
 func NewWorkerMetrics(options ProcessOptions) *WorkerMetrics {
 	o := options.withDefaults()
 	return &WorkerMetrics{
@@ -161,7 +161,7 @@ func NewWorkerMetrics(options ProcessOptions) *WorkerMetrics {
 	}
 }
 
-// NewWorker returns a worker that these metrics watch until it has stopped. The worker calls
+// NewWorker returns a worker watched by these metrics until stopped. The worker calls
 // [WorkerMetrics.Observe] before the config's Observer.
 func (m *WorkerMetrics) NewWorker(
 	client *qless.Client, config qless.WorkerConfig,
@@ -181,15 +181,15 @@ func (m *WorkerMetrics) NewWorker(
 	return worker, nil
 }
 
-// Watch adds a worker to the gauges until it has stopped. It is for workers that were not made by
-// [WorkerMetrics.NewWorker], and whose Observer calls [WorkerMetrics.Observe].
+// Watch adds a worker to the gauges until it has stopped. It is for workers not made by
+// [WorkerMetrics.NewWorker], with an Observer that calls [WorkerMetrics.Observe].
 func (m *WorkerMetrics) Watch(worker *qless.Worker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.workers[worker] = true
 }
 
-// Observe counts an event of a job. It is for the Observer of a [qless.WorkerConfig].
+// Observe counts an event of a job. Use it as the Observer of a [qless.WorkerConfig].
 func (m *WorkerMetrics) Observe(event qless.JobEvent) {
 	queue, klass := m.pairs.labels(event.Queue, event.Klass)
 	switch event.Kind {
@@ -278,7 +278,7 @@ func (m *WorkerMetrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// watched returns the workers that have not stopped, and forgets the others.
+// watched returns the workers not yet stopped, and forgets the others.
 func (m *WorkerMetrics) watched() []*qless.Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// textOf returns the metrics that a registry exports.
+// textOf returns the metrics exported by a registry.
 func textOf(t testing.TB, gatherer prometheus.Gatherer) string {
 	t.Helper()
 	families, err := gatherer.Gather()

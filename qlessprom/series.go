@@ -54,7 +54,7 @@ var (
 		"Number of failed reads and of damaged keys met.")
 )
 
-// inSpaces maps these metrics to the same ones with a label for the namespace.
+// inSpaces maps these metrics to the same metrics with a label for the namespace.
 var inSpaces = map[*prometheus.Desc]*prometheus.Desc{}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -86,7 +86,7 @@ func (w *writer) write(
 	w.metrics <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
 }
 
-// inSpace adds the label of the namespace, if there is one.
+// inSpace adds the label of the namespace, if any.
 func (w *writer) inSpace(desc *prometheus.Desc, labels []string) (*prometheus.Desc, []string) {
 	if w.space == "" {
 		return desc, labels
@@ -171,7 +171,7 @@ func number(is bool) float64 {
 // maxLabel is the maximum length of a label in bytes.
 const maxLabel = 200
 
-// label turns a name into a label that Prometheus accepts.
+// label turns a name into a valid Prometheus label.
 func label(name string) string {
 	name = name[:min(len(name), maxLabel)]
 	return cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), other)
@@ -224,7 +224,7 @@ func (w *writer) writeLimits(limits, keys []inspect.LimitOverview) {
 	w.gauges(limitParked, parked)
 }
 
-// undefined returns the keys that no limit defines, up to maxSubjects.
+// undefined returns the keys without a defined limit, up to maxSubjects.
 func (w *writer) undefined(keys, limits []inspect.LimitOverview) []inspect.LimitOverview {
 	if w.options.MaxLimits <= 0 {
 		return nil

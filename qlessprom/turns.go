@@ -6,17 +6,17 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// turns are the last figures of all queues, in the order in which the queues were first seen. If
-// there are many, each scrape reads a part of them.
+// turns are the last figures of all queues, in order of discovery. If there are many, each scrape
+// reads a part of them.
 type turns struct {
 	queues []inspect.QueueOverview
-	from   int // the first queue that the next scrape reads
+	from   int // the first queue to read in the next scrape
 }
 
-// maxTurns is the number of scrapes in which all queues are read.
+// maxTurns is the number of scrapes for reading all queues.
 const maxTurns = 4
 
-// next returns the queues to read: the first one, and their number.
+// next returns the first queue to read, and the number of queues to read.
 func (t *turns) next(atOnce int) (from, count int) {
 	known := len(t.queues)
 	atOnce = max(atOnce, (known+maxTurns-1)/maxTurns)
@@ -27,8 +27,8 @@ func (t *turns) next(atOnce int) (from, count int) {
 	return t.from, min(atOnce, known-t.from)
 }
 
-// add adds the queues that were read, and puts all known queues into the overview. It returns false
-// if all queues must be read because some are new or gone.
+// add adds the queues just read, and puts all known queues into the overview. It returns false if
+// all queues must be read because some are new or gone.
 func (t *turns) add(from int, overview *inspect.Overview) bool {
 	read := overview.Queues
 	to := from + len(read)

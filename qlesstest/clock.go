@@ -7,8 +7,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// A Clock stands still until it is moved, except that each reading is one microsecond later than
-// the last, as on a server, so that jobs keep the order in which they were put.
+// A Clock stands still until moved. Only each reading is one microsecond later than the last, as on
+// a server, to keep jobs in the order in which they were put.
 type Clock struct {
 	server *miniredis.Miniredis
 
@@ -30,7 +30,7 @@ func (c *Clock) Now() time.Time {
 }
 
 // Advance moves the clock, and lets keys on the server expire accordingly. It wakes idle workers,
-// which then check for due jobs and schedules. It does not wait for them; [Drain] does.
+// which then check for due jobs and schedules, but does not wait for them: [Drain] does.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

@@ -23,7 +23,7 @@ func untilLooked(t *testing.T, worker *qless.Worker) {
 	})
 }
 
-// Without Drain: nothing but the clock wakes the worker, which would poll or look much later.
+// Without Drain: nothing but the clock wakes the worker, which would otherwise poll much later.
 func TestAdvanceWakesASchedule(t *testing.T) {
 	server := qlesstest.New(t)
 	worker, r := newWorker(t, server.Client(), hourly())

@@ -12,14 +12,14 @@ import (
 )
 
 // Drain waits until a worker, or all workers of a [qless.WorkerGroup], have nothing left to do:
-// every schedule has put the jobs that were due when Drain was called, no job that they may take is
-// ready, none is running, and all outcomes are delivered. Jobs that are not due by the clock stay
-// where they are, and so do jobs of queues that are paused or at their max-concurrency. Calls of
-// bulk handlers begin as soon as no more jobs are ready, whatever the Wait of their [qless.Bulk].
+// every schedule has put the jobs due when Drain was called, no job for these workers is ready or
+// running, and all outcomes are delivered. Jobs not due by the clock are left alone, as are jobs of
+// queues that are paused or at their max-concurrency. Calls of bulk handlers begin as soon as no
+// more jobs are ready, regardless of the Wait of their [qless.Bulk].
 //
-// Drain starts a worker that was not started, and stops it when the test ends. The workers keep
+// Drain starts a worker not yet started, and stops that worker when the test ends. The workers keep
 // running after Drain, which can be called again. The test fails if no job ends for a minute while
-// there is work, or if its own deadline is near.
+// work is left, or if the test's deadline is near.
 func Drain(t testing.TB, workers ...*qless.Worker) {
 	t.Helper()
 	d := &drain{t: t, workers: workers}
@@ -34,7 +34,7 @@ type drain struct {
 	t       testing.TB
 	workers []*qless.Worker
 
-	done     int       // the jobs that had ended when there was progress
+	done     int       // the number of ended jobs at the last progress
 	deadline time.Time // for more progress
 }
 
@@ -44,7 +44,7 @@ var drainTimeout = time.Minute
 // now is the time by which Drain waits.
 var now = time.Now
 
-// testEnd is the time before the deadline of a test at which Drain ends, to tell what runs.
+// testEnd is how long before the deadline of a test Drain ends, to report running jobs.
 const testEnd = time.Second
 
 // drainPoll is the time between two checks of the workers.
@@ -62,8 +62,8 @@ func (d *drain) start(w *qless.Worker) {
 	d.t.Cleanup(func() { _ = w.Stop(context.Background()) })
 }
 
-// run returns when the workers were idle, were then woken, and have found nothing to do. A request
-// in flight during the wake-up thus can't hide a job from them.
+// run returns when the workers were idle, were then woken, and found nothing to do. A request in
+// flight during the wake-up thus can't hide a job from the workers.
 func (d *drain) run() {
 	d.t.Helper()
 	began := time.Now()
@@ -105,7 +105,7 @@ func (d *drain) until(done func(s qless.WorkerStats) bool) {
 	}
 }
 
-// check fails the test if there was no progress for too long, or the test is about to end.
+// check fails the test after too long without progress, or shortly before the end of the test.
 func (d *drain) check(w *qless.Worker) {
 	d.t.Helper()
 	at := now()
@@ -124,7 +124,7 @@ func (d *drain) check(w *qless.Worker) {
 	}
 }
 
-// ended returns the number of jobs that the workers have ended.
+// ended returns the number of jobs ended by the workers.
 func (d *drain) ended() (n int) {
 	for _, w := range d.workers {
 		s := w.Stats()

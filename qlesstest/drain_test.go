@@ -48,7 +48,7 @@ func TestDrainOfAStartedWorker(t *testing.T) {
 	}
 }
 
-// A chain of jobs: each puts the next one, completes into another queue, or releases a dependent.
+// A chain of jobs: each puts the next job, completes into another queue, or releases a dependent.
 func TestDrainFollowsJobs(t *testing.T) {
 	client := qlesstest.New(t).Client()
 	ended := 0
@@ -240,7 +240,7 @@ func TestDrainThatCanNotBegin(t *testing.T) {
 	requireFailure(t, drain(empty), "no handler is registered")
 }
 
-// Runs are in the rates, without waiting for the next time that they are sent.
+// Runs are in the rates, without waiting for the next report.
 func TestDrainSendsRates(t *testing.T) {
 	server := qlesstest.New(t)
 	client := server.Client()

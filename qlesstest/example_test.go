@@ -20,14 +20,14 @@ func (exampleT) Cleanup(func())           {}
 func (exampleT) Context() context.Context { return context.Background() }
 func (exampleT) Helper()                  {}
 
-// The klasses of the worker that the examples test.
+// The klasses of the worker tested by the examples.
 var (
 	welcome    = qless.NewKlass[string]("Welcome", qless.Priority(5))
 	reminder   = qless.NewKlass[string]("Reminder")
 	newsletter = qless.NewKlass[struct{}]("Newsletter")
 )
 
-// mailWorker returns the worker that the examples test.
+// mailWorker returns the worker tested by the examples.
 func mailWorker(client *qless.Client, schedules ...qless.Schedule) *qless.Worker {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"mail"}, Schedules: schedules,

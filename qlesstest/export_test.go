@@ -2,7 +2,7 @@ package qlesstest
 
 import "time"
 
-// SetNow changes the time by which Drain waits, and returns a function that restores it.
+// SetNow changes the time used by Drain for waiting, and returns a function that restores it.
 func SetNow(f func() time.Time) (restore func()) {
 	before := now
 	now = f

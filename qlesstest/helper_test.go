@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A recorder has handlers that record the jobs for which they are called.
+// A recorder has handlers that record their jobs.
 type recorder struct {
 	mu      sync.Mutex
 	worked  []string
@@ -34,8 +34,8 @@ func (r *recorder) klasses() []string {
 	return append([]string{}, r.worked...)
 }
 
-// newWorker returns a worker of the queue q with a recorder for every klass. Nothing but a wake-up
-// makes it ask for jobs.
+// newWorker returns a worker of the queue q with a recorder for every klass. Only a wake-up makes
+// the worker ask for jobs.
 func newWorker(
 	t *testing.T, client *qless.Client, schedules ...qless.Schedule,
 ) (*qless.Worker, *recorder) {
@@ -70,7 +70,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	require.Eventually(t, condition, 30*time.Second, time.Millisecond, what)
 }
 
-// A fakeT is a testing.TB that keeps the message with which a test fails.
+// A fakeT is a testing.TB that keeps the message of a failure.
 type fakeT struct {
 	testing.TB
 	message string

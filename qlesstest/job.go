@@ -6,15 +6,15 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Job returns a running job to pass to a handler. It is in the queue "test" of an in-memory server
-// of its own, so all of its methods work. The test fails if the job can't run, because it has a
-// [qless.Delay] or [qless.DependsOn].
+// Job returns a running job to pass to a handler. The job is in the queue "test" of a separate
+// in-memory server, so all of its methods work. The test fails if the job can't run, because it has
+// a [qless.Delay] or [qless.DependsOn].
 func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qless.Job {
 	t.Helper()
 	return run(t, qless.JobSpec{Klass: klass, Data: data, Options: options})
 }
 
-// JobOf returns a running job of a klass, with its default options, as [Job] does.
+// JobOf returns a running job of a klass, with its default options, like [Job].
 func JobOf[T any](
 	t testing.TB, klass qless.Klass[T], data T, options ...qless.PutOption,
 ) *qless.Job {

@@ -11,11 +11,11 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
-// is none, the test fails with a list of the jobs there.
+// RequirePut returns a waiting, scheduled or depending job of a klass in a queue. If there is none,
+// the test fails with a list of the queue's jobs.
 //
-// If there are several, it returns the one put last. Among jobs put in the same second, it returns
-// the last to run, and prefers a waiting one to a scheduled or depending one.
+// Of several, it returns the job put last. Among jobs put in the same second, it returns the last
+// to run, and prefers a waiting job to a scheduled or depending one.
 func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
 	t.Helper()
 	jobs, err := jobsIn(t, queue, client)
@@ -34,7 +34,7 @@ func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.
 	return newest
 }
 
-// RequirePutOf returns a job of a klass, as [RequirePut] does, and its data. The test fails if the
+// RequirePutOf returns a job of a klass, like [RequirePut], and its data. The test fails if the
 // data is not a T.
 func RequirePutOf[T any](
 	t testing.TB, client *qless.Client, queue string, klass qless.Klass[T],
@@ -49,7 +49,7 @@ func RequirePutOf[T any](
 }
 
 // jobsIn returns the jobs in a queue that have not begun to run. A job that falls due moves from
-// the scheduled to the waiting ones, which are therefore read later.
+// the scheduled to the waiting jobs, so waiting jobs are read later.
 func jobsIn(t testing.TB, queue string, client *qless.Client) ([]*qless.Job, error) {
 	var jobs []*qless.Job
 	for _, list := range []inspect.List{inspect.Depends, inspect.Scheduled, inspect.Waiting} {

@@ -1,7 +1,7 @@
 // Package qlesstest runs qless in memory, without a Redis server, for tests and examples.
 //
-// A handler is tested with [JobOf], which returns a running job, and [Work], which calls the
-// worker's handler for it and returns the outcome:
+// To test a handler, use [JobOf], which returns a running job, and [Work], which calls the worker's
+// handler for the job and returns the outcome:
 //
 //	func TestABadAddressIsNotRetried(t *testing.T) {
 //		worker := newWorker(qlesstest.New(t).Client())
@@ -12,7 +12,7 @@
 //		}
 //	}
 //
-// A whole program is tested on a [Server] from [New], whose clock only the test moves.
+// To test a whole program, use a [Server] from [New], with a clock moved only by the test.
 // [RequirePutOf] finds a job, and [Drain] lets a worker run jobs until none is ready:
 //
 //	func TestAReminderIsSentAfterADay(t *testing.T) {
@@ -33,7 +33,7 @@
 // [Start] returns a server for programs, which uses the real time.
 //
 // The server is miniredis, with the same Lua scripts as on a real one. It is meant for small
-// workloads: hundreds of jobs a second. Where its Lua differs from a real server's, such as in the
+// workloads: hundreds of jobs a second. Where Lua differs from a real server's, such as in the
 // digits of a printed number, the real server is right.
 package qlesstest
 
@@ -56,15 +56,15 @@ type Server struct {
 	mini    *miniredis.Miniredis
 	rdb     *redis.Client
 	client  *qless.Client
-	clients []*qless.Client // all of them
+	clients []*qless.Client // all clients
 	clock   *Clock
 
-	stop    chan struct{} // stops the expiry of keys by the real time
+	stop    chan struct{} // stops expiry by the real time
 	stopped sync.WaitGroup
 }
 
-// New returns a server for one test, with a clock that only the test moves. It is closed when the
-// test ends.
+// New returns a server for one test, with a clock moved only by the test. The server is closed when
+// the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
@@ -76,8 +76,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Start returns a server for a program. It uses the real time, by which its keys also expire. Call
-// Close to stop it.
+// Start returns a server for a program. It uses the real time, also for the expiry of keys. Call
+// Close to stop the server.
 func Start() (*Server, error) {
 	s := &Server{}
 	if err := s.start(); err != nil {
@@ -91,7 +91,7 @@ func Start() (*Server, error) {
 // expiryInterval is how often keys expire on a server with the real time.
 const expiryInterval = 50 * time.Millisecond
 
-// expire lets keys expire by the real time, which miniredis does not do by itself.
+// expire lets keys expire by the real time, because miniredis does not.
 func (s *Server) expire() {
 	ticker := time.NewTicker(expiryInterval)
 	defer ticker.Stop()
@@ -127,9 +127,9 @@ func (s *Server) start() error {
 // Client returns a client of the server.
 func (s *Server) Client() *qless.Client { return s.client }
 
-// NewClient returns another client of the server, with a config, which may be nil. It has the clock
-// of the server, as do its workers and the relays of package outbox. In a test, it logs nothing
-// unless the config has a Logger. Close ends it.
+// NewClient returns another client of the server, with a config, which may be nil. The client has
+// the clock of the server, as do its workers and the relays of package outbox. In a test, the
+// client logs nothing unless the config has a Logger. Close closes the client, too.
 func (s *Server) NewClient(config *qless.ClientConfig) (*qless.Client, error) {
 	var own qless.ClientConfig
 	if config != nil {
@@ -152,7 +152,7 @@ func (s *Server) Clock() *Clock { return s.clock }
 // Redis returns the go-redis client of the server.
 func (s *Server) Redis() *redis.Client { return s.rdb }
 
-// Addr returns the address at which the server accepts connections from other programs.
+// Addr returns the server's listen address, for other programs.
 func (s *Server) Addr() string { return s.mini.Addr() }
 
 // Close stops the server and closes its clients.
@@ -163,8 +163,8 @@ func (s *Server) Close() {
 		s.stop = nil
 	}
 	for _, client := range s.clients {
-		_ = client.Close() // which ends its waits
+		_ = client.Close() // ends waits, too
 	}
-	_ = s.rdb.Close() // its state is gone with the server
+	_ = s.rdb.Close() // the state is gone with the server
 	s.mini.Close()
 }

@@ -75,7 +75,7 @@ func TestKeysExpireByTheRealTime(t *testing.T) {
 	require.EqualValues(t, 1, rdb.Exists(t.Context(), "long").Val())
 }
 
-// With a clock that the test moves, keys don't expire by the real time.
+// With a clock moved by the test, keys don't expire by the real time.
 func TestKeysExpireByTheClockOfATest(t *testing.T) {
 	server := qlesstest.New(t)
 	rdb := server.Redis()

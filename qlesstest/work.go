@@ -11,9 +11,9 @@ import (
 // worker's client. The worker need not be started, and the job need not be in one of its queues.
 // The test fails if the job's klass has no handler. A panic of the handler is not recovered.
 //
-// The outcome is not applied to the job. It lacks values that an error leaves to the worker, such
-// as the delay before a retry. A job made by [Job] is on a server of its own, so a follow-up that
-// the handler puts with the worker's client does not wait for it. Test that with [New] and [Drain].
+// The outcome is not applied to the job. Values that an error leaves to the worker are missing,
+// such as the delay before a retry. A job made by [Job] is on a separate server, so follow-ups put
+// by the handler with the worker's client do not wait for it. Test that with [New] and [Drain].
 func Work(t testing.TB, worker *qless.Worker, job *qless.Job) qless.Outcome {
 	t.Helper()
 	handler := worker.Handler(job.Klass)

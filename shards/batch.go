@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/internal/inside"
 )
 
-// A Batch is a batch in one of the shards, in which it keeps its members.
+// A Batch is a batch in one of the shards, together with its members.
 type Batch struct {
 	*qless.Batch
 
@@ -15,7 +15,7 @@ type Batch struct {
 	at     *qless.Client
 }
 
-// NewBatch makes a batch as [qless.Client.NewBatch] does, in the shard of its callback, which can't
+// NewBatch makes a batch like [qless.Client.NewBatch], in the shard of its callback, which can't
 // have [qless.Unique]. All members must be in the same shard: see [Batch.Add].
 func (s *Shards) NewBatch(
 	ctx context.Context, queue string, callback qless.JobSpec,
@@ -35,14 +35,14 @@ func (s *Shards) NewBatch(
 	return nil, err
 }
 
-// Batch returns a handle to the batch with this id, whose callback was put into the queue. Unlike a
+// Batch returns a handle to the batch with this id and a callback put into the queue. Unlike a
 // handle from [qless.Client.Batch], it keeps new members in the shard of the batch.
 func (s *Shards) Batch(queue, id string) *Batch {
 	at := s.Client(queue, id)
 	return &Batch{at.Batch(id), s, at}
 }
 
-// Add puts jobs as members of the batch, as [qless.Batch.Add] does. A job of another shard is
+// Add puts jobs as members of the batch, like [qless.Batch.Add]. A job of another shard is
 // [ErrWrongShard]. With [ByJID], random jids of members are made to fit, and a [qless.JID] must
 // have the id of the batch in braces; with [ByQueue], the queue must be in the shard of the batch.
 func (b *Batch) Add(ctx context.Context, queue string, jobs []qless.JobSpec) ([]string, error) {

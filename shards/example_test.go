@@ -10,9 +10,8 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
-// Jobs of one queue are spread over two namespaces, which might be two masters of a cluster.
-// Jobs whose jids have the same part in braces stay together, so that they can depend on one
-// another.
+// Jobs of one queue are spread over two namespaces, which might be two masters of a cluster. Jobs
+// with the same part in braces in their jids stay together, and can depend on one another.
 func ExampleNew() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

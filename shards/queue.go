@@ -12,25 +12,24 @@ import (
 	"github.com/qless/qless-go/internal/together"
 )
 
-// A Queue is a lightweight handle to a queue whose jobs are spread over shards. It is a
-// [qless.Putter].
+// A Queue is a lightweight handle to a queue with jobs spread over shards. It is a [qless.Putter].
 type Queue struct {
 	shards *Shards
 	name   string
 }
 
-// Queue returns a queue that spans all shards or, with [ByQueue], lies in one of them.
+// Queue returns a queue in all shards or, with [ByQueue], in one of them.
 func (s *Shards) Queue(name string) *Queue { return &Queue{shards: s, name: name} }
 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Put puts a job into its shard, as [qless.Queue.Put] puts one into a queue. If a job with the same
-// [qless.JID] exists in a shard other than that of its key, a second job is put, even with
-// [qless.IfAbsent]. A job with a [qless.Unique] key goes into the shard of that key, whatever its
-// jid; with [ByQueue], the key is unique among the queues of one shard. With [qless.DependsOn], Put
-// first looks for these jobs in all other shards: if one has any, the error is [ErrWrongShard] and
-// nothing is put.
+// Put puts a job into its shard, as [qless.Queue.Put] puts a job into a queue. If a job with the
+// same [qless.JID] exists in a shard other than that of its key, a second job is put, even with
+// [qless.IfAbsent]. A job with a [qless.Unique] key goes into the shard of that key, regardless of
+// the jid; with [ByQueue], the key is unique among the queues of one shard. With [qless.DependsOn],
+// Put first looks for the parents in all other shards: if a shard has any, the error is
+// [ErrWrongShard] and nothing is put.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
@@ -41,7 +40,7 @@ func (q *Queue) Put(
 	return inside.Send(ctx, shard, p)
 }
 
-// Call puts a job into its shard, as [Queue.Put] does, and waits for it as [qless.Queue.Call] does.
+// Call puts a job into its shard, like [Queue.Put], and waits for it, like [qless.Queue.Call].
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...qless.PutOption,
 ) (qless.Result, error) {
@@ -53,7 +52,7 @@ func (q *Queue) Call(
 	return result.(qless.Result), err
 }
 
-// check checks a job to be put, and returns its shard.
+// check checks a job to put, and returns its shard.
 func (q *Queue) check(ctx context.Context, spec qless.JobSpec) (inside.Put, *qless.Client, error) {
 	p, err := inside.Check(q.name, spec)
 	if err != nil {
@@ -63,7 +62,7 @@ func (q *Queue) check(ctx context.Context, spec qless.JobSpec) (inside.Put, *qle
 	return p, shard, q.shards.checkDepends(ctx, shard, &p)
 }
 
-// shardOf returns the shard for a job: with a unique key, that of the key.
+// shardOf returns the shard for a job: with a unique key, the key's shard.
 func (s *Shards) shardOf(p *inside.Put) *qless.Client {
 	if claim := p.Options.Claim; claim != nil {
 		return s.Client(p.Queue, claim.Key)
@@ -91,9 +90,9 @@ func wrongShard(jid, format string, args ...any) error {
 	}
 }
 
-// PutMany puts jobs into their shards, as [qless.Queue.PutMany] puts them into a queue, and returns
-// their jids in order. All jobs are checked before the first is put. If it fails, it returns the
-// jids of the jobs that were put along with the error.
+// PutMany puts jobs into their shards, as [qless.Queue.PutMany] puts jobs into a queue, and returns
+// their jids in order. All jobs are checked before the first is put. With an error, it also returns
+// the jids of the jobs that were put.
 func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) ([]string, error) {
 	puts, err := inside.CheckAll(q.name, jobs)
 	if err != nil {
@@ -106,7 +105,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) ([]string, er
 	return inside.SendParts(ctx, parts)
 }
 
-// part groups jobs to be put by shard, in the order of the shards.
+// part groups jobs to put by shard, in the order of the shards.
 func (s *Shards) part(ctx context.Context, puts []inside.Put) ([]inside.Part, error) {
 	shards := map[string]*qless.Client{} // by jid
 	for _, p := range puts {
@@ -135,7 +134,7 @@ func (s *Shards) part(ctx context.Context, puts []inside.Put) ([]inside.Part, er
 	return parts, nil
 }
 
-// atIndex adds the index and the jid of one of many jobs to an error about it.
+// atIndex adds the index and the jid of one of many jobs to an error.
 func atIndex(i int, jid string, err error) error {
 	var cause *qless.Error
 	if !errors.As(err, &cause) {
@@ -147,8 +146,8 @@ func atIndex(i int, jid string, err error) error {
 	return &own
 }
 
-// Pop locks at most count jobs, as [qless.Queue.Pop] does, from one shard after another, in random
-// order. If a shard fails, Pop returns the jobs that it has locked so far along with the error.
+// Pop locks at most count jobs, like [qless.Queue.Pop], from one shard after another, in random
+// order. If a shard fails, Pop returns the jobs locked so far along with the error.
 func (q *Queue) Pop(ctx context.Context, count int) ([]*qless.Job, error) {
 	if count < 1 {
 		return nil, invalid("pop", "", "the count %d is not positive", count)
@@ -167,8 +166,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*qless.Job, error) {
 	return jobs, nil
 }
 
-// Counts returns the numbers of the queue's jobs in all shards, by state. A queue that is paused in
-// one of them counts as paused.
+// Counts returns the numbers of the queue's jobs in all shards, by state. A queue paused in any
+// shard counts as paused.
 func (q *Queue) Counts(ctx context.Context) (qless.QueueCounts, error) {
 	all, err := together.Ask(q.shards.clients, func(c *qless.Client) (qless.QueueCounts, error) {
 		return c.Queue(q.name).Counts(ctx)

@@ -1,9 +1,8 @@
-// Package shards spreads jobs over several namespaces, for workloads that have outgrown one server.
-// The namespaces may be on several masters of a cluster, or on separate servers. A
-// [qless.WorkerGroup] works on all of them.
+// Package shards spreads jobs over several namespaces, for workloads too large for one server. The
+// namespaces may be on several masters of a cluster, or on separate servers. A [qless.WorkerGroup]
+// works on all of them.
 //
-// A job stays in the shard where it was put, whatever queues it goes through, so these are per
-// shard:
+// A job stays in the shard where it was put, through all queues, so these are per shard:
 //
 //   - the order of jobs, by priority and age;
 //   - dependencies: a dependency on a job of another shard is [ErrWrongShard];
@@ -35,8 +34,8 @@ type By string
 
 const (
 	// ByJID spreads the jobs of each queue over all shards by their jids. If a jid has a part in
-	// braces, as in "{order-7}-pack", only that part counts, so that jobs that depend on one another
-	// can be kept in one shard. It is the default: the empty By means the same.
+	// braces, as in "{order-7}-pack", only that part counts, to keep jobs that depend on one another
+	// in one shard. ByJID is the default: the empty By means the same.
 	ByJID By = "jid"
 
 	// ByQueue keeps all jobs of a queue in one shard and spreads the queues by their names.
@@ -88,12 +87,12 @@ func invalid(op, jid, format string, args ...any) *qless.Error {
 	}
 }
 
-// noSuchJob returns the error for a job that no shard has.
+// noSuchJob returns the error for a job missing in all shards.
 func noSuchJob(op, jid string) *qless.Error {
 	return &qless.Error{Op: op, Code: qless.ErrNotFound, JID: jid, Message: "no such job"}
 }
 
-// checkJIDs returns an error if no job can have one of the jids.
+// checkJIDs returns an error if a jid is impossible.
 func checkJIDs(op string, jids ...string) error {
 	for _, jid := range jids {
 		err := jobopts.CheckName("jid", jid)
@@ -107,7 +106,7 @@ func checkJIDs(op string, jids ...string) error {
 	return nil
 }
 
-// Clients returns the shards' clients, in the order in which they were given.
+// Clients returns the shards' clients, in the order given to New.
 func (s *Shards) Clients() []*qless.Client { return slices.Clone(s.clients) }
 
 // Client returns the client of the shard for a job with this queue and jid.
@@ -119,7 +118,7 @@ func (s *Shards) Client(queue, jid string) *qless.Client {
 	return rendezvous.Pick(s.clients, (*qless.Client).Namespace, name)
 }
 
-// nameOf returns the part of a jid that chooses its shard: all of it, or the part in braces.
+// nameOf returns the part of a jid that chooses the shard: the whole jid, or the part in braces.
 func nameOf(jid string) string {
 	_, rest, _ := strings.Cut(jid, "{")
 	if name, _, closed := strings.Cut(rest, "}"); closed && name != "" {
@@ -128,10 +127,9 @@ func nameOf(jid string) string {
 	return jid
 }
 
-// Job returns a job, whichever shard has it, or [qless.ErrNotFound]. It asks all shards, because a
-// job that was put before a shard was added, or into another queue, is not in the shard of its key.
-// The first shard that has it answers for all, so a silent shard delays only jobs that no other
-// shard has.
+// Job returns a job from any shard, or [qless.ErrNotFound]. It asks all shards, because a job put
+// before a shard was added, or into another queue, is not in the shard of its key. The first shard
+// with the job answers for all, so a silent shard delays only jobs missing in the others.
 func (s *Shards) Job(ctx context.Context, jid string) (*qless.Job, error) {
 	if err := checkJIDs("get", jid); err != nil {
 		return nil, err
@@ -143,7 +141,7 @@ func (s *Shards) Job(ctx context.Context, jid string) (*qless.Job, error) {
 	return found, err
 }
 
-// anyOf returns one of the jobs and its shard, from the first of some shards that has any, or nil.
+// anyOf returns one of the jobs and its shard, from the first of some shards with any, or nil.
 func anyOf(
 	ctx context.Context, in []*qless.Client, jids ...string,
 ) (*qless.Job, *qless.Client, error) {
@@ -162,8 +160,8 @@ func anyOf(
 	return found.job, found.shard, err
 }
 
-// Result returns how a job has ended, whichever shard has it, as [qless.Client.Result] does. Like
-// [Shards.Job], it asks all shards.
+// Result returns the result of a job in any shard, like [qless.Client.Result]. Like [Shards.Job],
+// it asks all shards.
 func (s *Shards) Result(ctx context.Context, jid string) (qless.Result, error) {
 	found, err := s.ending(ctx, "result", jid)
 	if err != nil {
@@ -172,8 +170,7 @@ func (s *Shards) Result(ctx context.Context, jid string) (qless.Result, error) {
 	return found.result, found.err
 }
 
-// An ending is the answer of the shard that has a job about its result: err is nil or
-// [qless.ErrUnfinished].
+// An ending is the result of a job from the job's shard: err is nil or [qless.ErrUnfinished].
 type ending struct {
 	shard  *qless.Client
 	result qless.Result
@@ -201,11 +198,11 @@ func (s *Shards) ending(ctx context.Context, op, jid string) (ending, error) {
 	return found, err
 }
 
-// untilPut returns the time to wait before asking for a job again that does not exist yet.
+// untilPut returns the time to wait before asking again for a job that does not exist yet.
 var untilPut = redisx.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
 
-// Wait waits for a job, whichever shard has it, as [qless.Client.Wait] does. Like [Shards.Job], it
-// asks all shards.
+// Wait waits for a job in any shard, like [qless.Client.Wait]. Like [Shards.Job], it asks all
+// shards.
 func (s *Shards) Wait(
 	ctx context.Context, jid string, options ...qless.WaitOption,
 ) (qless.Result, error) {
@@ -229,7 +226,7 @@ func (s *Shards) Wait(
 	return result.(qless.Result), err
 }
 
-// WaitAll waits for several jobs, whichever shards have them, as [qless.Client.WaitAll] does.
+// WaitAll waits for several jobs in any shards, like [qless.Client.WaitAll].
 func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]qless.Result, error) {
 	if err := checkJIDs("wait", jids...); err != nil {
 		return nil, err
@@ -237,8 +234,8 @@ func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]qless.Result, e
 	return together.Ask(jids, func(jid string) (qless.Result, error) { return s.Wait(ctx, jid) })
 }
 
-// Holder returns the jid of the job that holds the [qless.Unique] key of these parts in any shard,
-// as [inspect.Inspector.Holder] does.
+// Holder returns the jid of the holder of the [qless.Unique] key of these parts in any shard, like
+// [inspect.Inspector.Holder].
 func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 	jid, _, err := together.First(ctx, s.clients,
 		func(ctx context.Context, c *qless.Client) (string, bool, error) {
@@ -268,7 +265,7 @@ func (s *Shards) Queues(ctx context.Context) ([]qless.QueueCounts, error) {
 	return sums, nil
 }
 
-// sum adds the counts of two shards. A queue that is paused in either counts as paused.
+// sum adds the counts of two shards. A queue paused in either counts as paused.
 func sum(a, b qless.QueueCounts) qless.QueueCounts {
 	return qless.QueueCounts{
 		Name:      a.Name,

@@ -13,7 +13,7 @@ import (
 )
 
 // act does the action of a form: at once, after a question, or while a page shows its progress. The
-// page with the question has a URL of its own, so that a link can lead there.
+// question has a page with its own URL, for links.
 func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	q, err := s.readRequest(w, r)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*actions.Req
 	return s.space.NewRequest(info, form)
 }
 
-// answer answers a request with the result of a run. If the run takes long, it redirects to a page
-// that shows the progress.
+// answer answers a request with the result of a run. During a long run, it redirects to a page with
+// the progress.
 func (s *site) answer(
 	w http.ResponseWriter, r *http.Request, q *actions.Request, run *actions.Run,
 ) {
@@ -86,7 +86,7 @@ func (s *site) answer(
 	if !prefersJSON(r) {
 		back := q.Form.Get("back")
 		if done.Changed == 0 {
-			back = cameFrom(q.Form) // its subject still exists
+			back = cameFrom(q.Form) // the subject still exists
 		}
 		http.Redirect(w, r, s.back(back, done.ID), http.StatusSeeOther)
 		return
@@ -113,7 +113,7 @@ func (s *site) answerRun(w http.ResponseWriter, r *http.Request, run *actions.Ru
 	http.Redirect(w, r, page, http.StatusSeeOther)
 }
 
-// back returns the URL that an action returns to: that of the page it came from, with its outcome.
+// back returns the URL to return to after an action: the page with the button, with the outcome.
 func (s *site) back(page, outcome string) string {
 	back := s.ownPage(page)
 	query := back.Query()
@@ -175,7 +175,7 @@ func (s *site) download(w http.ResponseWriter, r *http.Request) {
 	_ = receipt.Write(w) // the browser is gone
 }
 
-// ended records that an action has changed something, or that the server did not permit it.
+// ended records that an action has changed something, or was denied by the server.
 func (s *site) ended(done *actions.Outcome) {
 	if actions.IsDenial(done.Err) {
 		s.denials.add(Action(done.Action))
@@ -185,7 +185,7 @@ func (s *site) ended(done *actions.Outcome) {
 	s.runs.forget()
 }
 
-// requestLog returns a logger with the subject of a request, but never with data.
+// requestLog returns a logger with the subject of a request, but without data.
 func (s *site) requestLog(r *http.Request, q *actions.Request) *slog.Logger {
 	log := s.log(r, q.Info.Name)
 	for _, field := range q.Info.Fields {

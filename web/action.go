@@ -12,7 +12,7 @@ type Action string
 
 // The actions on jobs.
 const (
-	ActionJobCancel     Action = "job.cancel"     // delete jobs, and keep a receipt of them
+	ActionJobCancel     Action = "job.cancel"     // delete jobs, with a receipt
 	ActionJobCopy       Action = "job.copy"       // put copies of jobs
 	ActionJobDepend     Action = "job.depend"     // make jobs wait for more jobs
 	ActionJobEdit       Action = "job.edit"       // change the data of a job
@@ -35,8 +35,8 @@ const (
 // The actions on queues.
 const (
 	ActionQueueForget         Action = "queue.forget"          // remove it from the list of queues
-	ActionQueueHeartbeat      Action = "queue.heartbeat"       // set how long its locks last
-	ActionQueueMaxConcurrency Action = "queue.max_concurrency" // limit the jobs that run at once
+	ActionQueueHeartbeat      Action = "queue.heartbeat"       // set the duration of locks
+	ActionQueueMaxConcurrency Action = "queue.max_concurrency" // limit concurrent jobs
 	ActionQueueMaxRate        Action = "queue.max_rate"        // limit the rate of starts
 	ActionQueuePause          Action = "queue.pause"           // stop workers from taking its jobs
 	ActionQueueResume         Action = "queue.resume"          // let workers take its jobs again

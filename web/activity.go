@@ -13,23 +13,23 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A feed subscribes to the events of a namespace while a page shows them. All viewers share one
-// subscription.
+// A feed subscribes to the events of a namespace while a page shows the events. All viewers share
+// one subscription.
 type feed struct {
 	mu      sync.Mutex
-	begun   chan struct{} // closed once the subscription exists or has failed; nil if there is none
+	begun   chan struct{} // closed once the subscription exists or has failed; nil without one
 	stop    context.CancelFunc
-	idle    *time.Timer // stops it when no page is open
-	problem string      // the reason why there is no subscription
+	idle    *time.Timer // ends the subscription when no page is open
+	problem string      // why the subscription is missing
 	kept    []happening // the latest first
 }
 
-// The number of events that a feed keeps, and the time for which it stays subscribed after the last
+// The number of events that a feed keeps, and how long the feed stays subscribed after the last
 // view.
 const (
 	eventsKept = 200
 	feedIdle   = 8               // in intervals between two updates of a page
-	feedBegins = 3 * time.Second // the longest that the first page waits for the subscription
+	feedBegins = 3 * time.Second // the longest wait of the first page for the subscription
 )
 
 // A happening is an event with the time of its arrival.
@@ -47,7 +47,7 @@ type activityData struct {
 	Kinds   []events.Kind  `json:"-"`
 }
 
-// An activityFilter selects the events that match every field that is set.
+// An activityFilter selects events by all fields that are set.
 type activityFilter struct {
 	Queue string `json:"queue,omitempty"`
 	JID   string `json:"jid,omitempty"`
@@ -60,7 +60,7 @@ func (f activityFilter) has(e *events.Event) bool {
 		(f.Kind == "" || string(e.Kind) == f.Kind)
 }
 
-// activity shows the events as they happen.
+// activity shows events live.
 func (s *site) activity(r *http.Request) (*view, error) {
 	query := r.URL.Query()
 	data := &activityData{Events: []happening{}, Kinds: events.Kinds(), Filter: activityFilter{
@@ -83,7 +83,7 @@ func (s *site) activity(r *http.Request) (*view, error) {
 	return &view{template: "activity", Title: "Activity", Section: "activity", Data: data}, nil
 }
 
-// events returns the kept events, the latest first. It subscribes unless there was a view recently.
+// events returns the kept events, the latest first. It subscribes unless recently viewed.
 func (f *feed) events(ctx context.Context, s *site) (kept []happening, problem string, err error) {
 	select {
 	case <-f.begin(ctx, s):
@@ -111,7 +111,7 @@ func (f *feed) begin(ctx context.Context, s *site) <-chan struct{} {
 	return f.begun
 }
 
-// listen keeps new events until there was no view for a while.
+// listen keeps new events until no page was viewed for a while.
 func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan struct{}) {
 	defer f.end()
 	heard, err := events.Listen(ctx, client)
@@ -125,7 +125,7 @@ func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan stru
 	}
 }
 
-// note records whether there is a subscription. Events since the last one are unknown.
+// note records whether the feed is subscribed. Events since the last kept event are unknown.
 func (f *feed) note(err error) {
 	f.mu.Lock()
 	f.problem = ""
@@ -163,7 +163,7 @@ func (f *feed) end() {
 	f.begun = nil
 }
 
-// Sentence describes the details that the other columns do not show.
+// Sentence describes the details missing in the other columns.
 func (h happening) Sentence() string {
 	switch h.Kind {
 	case events.Gap:

@@ -14,15 +14,15 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A question is the question of a page before an action.
+// A question is shown by a page before an action.
 type question struct {
 	*actions.Info
 	What     string            `json:"what,omitempty"`
 	Jobs     *actions.Count    `json:"jobs,omitempty"`
-	Typed    string            `json:"type,omitempty"` // the text that the user has to type
+	Typed    string            `json:"type,omitempty"` // the text for the user to type
 	Problems map[string]string `json:"problems,omitempty"`
 	Fields   []asked           `json:"fields"`
-	Queues   string            `json:"queues,omitempty"` // what they are, if several
+	Queues   string            `json:"queues,omitempty"` // describes the queues, if several
 	Back     string            `json:"-"`
 	Hidden   []actions.Hidden  `json:"-"`
 }
@@ -32,11 +32,11 @@ type asked struct {
 	actions.Field
 	Value   string `json:"-"`
 	Problem string `json:"-"`
-	IsKnown bool   `json:"-"` // it is the subject of the action
+	IsKnown bool   `json:"-"` // the subject of the action
 }
 
-// ask shows a page that asks for confirmation and for the fields of an action. It keeps everything
-// that was typed before.
+// ask shows a page that asks for confirmation and for the fields of an action. Earlier input is
+// kept.
 func (s *site) ask(w http.ResponseWriter, r *http.Request, q *actions.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
@@ -97,8 +97,8 @@ func (s *site) question(q *actions.Request) *question {
 	return asks
 }
 
-// cameFrom returns the page with the button. If an action goes back to another page, that precedes
-// it.
+// cameFrom returns the page with the button: the last of the form's pages, after the page to go
+// back to, if any.
 func cameFrom(form *actions.Form) string {
 	pages := form.Values["back"]
 	if len(pages) == 0 {
@@ -158,13 +158,13 @@ func (q *question) Deed() string {
 	return strings.Replace(q.Label, "New ", "Put ", 1)
 }
 
-// deedEnds connect the labels of some actions with the jobs that they change.
+// deedEnds connect the labels of some actions with the changed jobs.
 var deedEnds = map[string]string{
 	"job.promote": ":", "job.timeout": ":", "job.priority": " of", "job.depend": " of",
 	"job.undepend": " of",
 }
 
-// Once returns a word for forms that no other page has. Updates of a page keep it.
+// Once returns a word unique to the forms of a page. Updates of a page keep the word.
 func (f *frame) Once() string {
 	if f.once == "" {
 		f.once, _ = f.Request.Context().Value(isFragment{}).(string)
@@ -177,12 +177,12 @@ func (f *frame) Once() string {
 
 // An offer is a button for an action on jobs.
 type offer struct {
-	Back string // the page that it goes back to, if not the one with the button
+	Back string // the page to go back to, if not the page with the button
 	*actions.Info
 }
 
-// JobActions returns the actions on jobs that the viewer may do and that fit the state of the job,
-// or the states of the jobs in a table.
+// JobActions returns the actions on jobs that the viewer may do, for the state of the job, or the
+// states of the jobs in a table.
 func (f *frame) JobActions(of any) []offer {
 	job, isJob := of.(*qless.Job)
 	var all []offer
@@ -217,8 +217,8 @@ func fits(info *actions.Info, of any) bool {
 	return true
 }
 
-// MoreID returns the id of the part of the buttons that can be opened, by which an update of the
-// page leaves it open.
+// MoreID returns the id of the expandable part of the buttons. Updates of the page leave an open
+// part open.
 func (f *frame) MoreID(of any) string {
 	switch of.(type) {
 	case scopeForm:
@@ -238,7 +238,7 @@ type button struct {
 }
 
 // Button returns a button for an action, for the template "button", or nil if the viewer may not do
-// it. The pairs are the values of its form, such as "queue", "mail". It leads back to the page
+// it. The pairs are the form's values, such as "queue", "mail". The action leads back to the page
 // itself, or to the path "back".
 func (f *frame) Button(action string, pairs ...string) *button {
 	if !f.May(action) {
@@ -270,8 +270,8 @@ func (c scopeForm) Of(count int) scopeForm {
 	return c
 }
 
-// Scope selects all matching jobs, for the template "all-actions". The kind and the pairs are those
-// of its form, such as "queue", "queue", "mail", "list", "waiting", "klass", "Send".
+// Scope selects all matching jobs, for the template "all-actions". The kind and the pairs are the
+// form's, such as "queue", "queue", "mail", "list", "waiting", "klass", "Send".
 func (f *frame) Scope(kind string, pairs ...string) scopeForm {
 	form := scopeForm{Inputs: []actions.Hidden{{Name: "scope", Value: kind}}, kind: kind}
 	values := url.Values{}
@@ -285,13 +285,13 @@ func (f *frame) Scope(kind string, pairs ...string) scopeForm {
 	return form
 }
 
-// QueueScope selects the jobs that the page of a queue lists or finds.
+// QueueScope selects the jobs listed or found on the page of a queue.
 func (f *frame) QueueScope() scopeForm {
 	q := f.Data.(*queueData)
 	return f.listed(q.jobList, "queue", "queue", q.Name, "list", string(q.List))
 }
 
-// ListScope selects the jobs that a list contains or finds.
+// ListScope selects the jobs contained or found in a list.
 func (f *frame) ListScope() scopeForm {
 	list := f.Data.(*listData)
 	switch {
@@ -303,13 +303,13 @@ func (f *frame) ListScope() scopeForm {
 	return f.listed(list.jobList, f.Section)
 }
 
-// GroupScope selects the jobs that the page of a failure group lists or finds.
+// GroupScope selects the jobs listed or found on the page of a failure group.
 func (f *frame) GroupScope() scopeForm {
 	data := f.Data.(*failureData)
 	return f.listed(data.jobList, "failed", "group", data.Group)
 }
 
-// listed selects the jobs of a list that match its filter.
+// listed selects the jobs of a list under its filter.
 func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	asked := f.Request.URL.Query()
 	for _, name := range []string{"q", "klass", "tag", "jid", "data", "large"} {
@@ -325,7 +325,7 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	return form
 }
 
-// FindScope selects the jobs that match a search.
+// FindScope selects the jobs found by a search.
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
 	form := f.Scope("found", "q", data.Words, "state", data.State, "queue", data.Queue,

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A batchesData holds some of the batches whose callbacks are in a state.
+// A batchesData holds some of the batches with callbacks in a state.
 type batchesData struct {
 	State   string     `json:"state"`
 	Batches []batchRow `json:"batches"`
@@ -25,7 +25,7 @@ type batchRow struct {
 	Batch *batch      `json:"batch"`
 }
 
-// batchOrders are the columns by which the batches of a page are sorted.
+// batchOrders are the columns for sorting the batches of a page.
 var batchOrders = orders[batchRow]{
 	"klass":   func(b *batchRow) any { return b.Job.Klass },
 	"jid":     func(b *batchRow) any { return b.Job.JID },
@@ -39,7 +39,7 @@ var batchOrders = orders[batchRow]{
 // A batchState is a state of callbacks, with its name on the page.
 type batchState struct{ State, Title string }
 
-// States returns the states to choose from.
+// States returns the available states.
 func (d *batchesData) States() []batchState {
 	return []batchState{
 		{"depends", "Waiting for members"}, {"waiting", "Callback waits"},
@@ -47,8 +47,8 @@ func (d *batchesData) States() []batchState {
 	}
 }
 
-// batches lists batches. As there is no index of them, it reads a limited number of jobs, and sorts
-// the batches found.
+// batches lists batches. Batches have no index, so it reads a limited number of jobs and sorts the
+// batches found.
 func (s *site) batches(ctx context.Context, q query) (*view, error) {
 	asked := find.Query{Terms: terms.Terms{State: cmp.Or(q.Get("state"), "depends")}, Batch: true}
 	if err := asked.Check(false); err != nil {
@@ -65,7 +65,7 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 	for _, row := range found.Items {
 		status, err := s.readBatch(ctx, row.JID)
 		if errors.Is(err, qless.ErrNotFound) {
-			continue // it was canceled meanwhile
+			continue // canceled meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -81,16 +81,16 @@ type batch struct {
 	Members int  `json:"members"`
 	Pending int  `json:"pending"` // members that the callback waits for
 	Failed  int  `json:"failed"`
-	IsOpen  bool `json:"open"` // it is not committed
+	IsOpen  bool `json:"open"` // not committed
 
-	stuck int // the number of failed members that the callback waits for
+	stuck int // the number of pending members that have failed
 }
 
 // Done returns the number of members that have completed.
 func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed+b.stuck) }
 
-// readBatch reads the progress of a batch. Of the members that the callback waits for, it looks at
-// the states of about maxStuck.
+// readBatch reads the progress of a batch. It reads the states of only about maxStuck pending
+// members.
 func (s *site) readBatch(ctx context.Context, jid string) (*batch, error) {
 	var b *batch
 	for looked, cursor := 0, ""; looked < maxStuck; {
@@ -124,6 +124,6 @@ func (s *site) readBatch(ctx context.Context, jid string) (*batch, error) {
 	return b, nil
 }
 
-// maxStuck is the number of members of a batch from which on no more are looked at: it takes the
-// server about 2 ms.
+// maxStuck is the number of members after which no more members of a batch are read, which takes
+// the server about 2 ms.
 const maxStuck = 2000

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// cell returns a cell with a figure. A zero is pale, and omitted on a phone, which shows the label.
-// Any other figure is red if it is an alarm.
+// cell returns a cell with a figure. A zero is pale, and omitted on a phone, where the label is
+// shown. Any other figure is red if isAlarm is set.
 func cell(label string, value any, isAlarm bool) template.HTML {
 	text, isZero := figure(value)
 	class := "n"

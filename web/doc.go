@@ -1,7 +1,7 @@
 // Package web is a dashboard that shows the state of every job of a namespace, and repairs jobs.
 //
 // A [Handler] is an http.Handler that a program mounts under any prefix. It needs no external
-// assets, no build step and no Start: it reads data while a page is open, once for all viewers.
+// assets, no build step and no Start: data is read while a page is open, once for all viewers.
 // Pages are rendered on the server and work without JavaScript; a small script adds live updates.
 // Each URL answers with JSON if the request prefers it.
 //

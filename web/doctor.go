@@ -12,14 +12,14 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// exams holds the last exam of a namespace, and the running one.
+// exams holds the last exam of a namespace, and the current exam.
 type exams struct {
 	mu       sync.Mutex
-	stop     context.CancelFunc // not nil while one runs
+	stop     context.CancelFunc // nil unless an exam is running
 	progress string
 	report   *doctor.Report
 	at       time.Time
-	repaired int // by the last one
+	repaired int // by the last exam
 	problem  string
 }
 
@@ -28,10 +28,10 @@ type doctorData struct {
 	Report   *doctor.Report  `json:"report,omitempty"`
 	At       time.Time       `json:"at,omitzero"`
 	Repaired int             `json:"repaired,omitempty"`
-	Running  string          `json:"running,omitempty"` // its progress
-	Problem  string          `json:"problem,omitempty"` // the reason why the last one ended early
+	Running  string          `json:"running,omitempty"` // progress of the running exam
+	Problem  string          `json:"problem,omitempty"` // why the last exam ended early
 	NoRedis  bool            `json:"no_redis,omitempty"`
-	Findings []doctor.Reason `json:"-"` // of the page
+	Findings []doctor.Reason `json:"-"` // findings on the page
 	Rows     rows            `json:"-"`
 }
 

@@ -20,7 +20,7 @@ type failuresData struct {
 	Total  int        `json:"total"` // groups
 	Groups []groupRow `json:"groups"`
 	Search string     `json:"search,omitempty"`
-	Most   int        `json:"-"` // in the largest one
+	Most   int        `json:"-"` // in the largest group
 	period
 	Rows rows `json:"-"`
 
@@ -31,19 +31,19 @@ type failuresData struct {
 	HasMore bool `json:"has_more,omitzero"`
 }
 
-// Limits of reads, so that many failed jobs cost no more than a few.
+// Limits of reads, to keep the cost of many failed jobs low.
 const (
 	groupsShown   = 20  // groups on a page
 	groupsAtOnce  = 5   // groups read with each view of the page
-	groupsInTime  = 100 // the same if only some of a time are listed
-	groupsLooked  = 10  // the latest jobs of each of them
+	groupsInTime  = 100 // the same if only groups of a period are listed
+	groupsLooked  = 10  // the latest jobs of each of these groups
 	failureLooked = 200 // jobs on the page of a group
 )
 
-// groupAge is the maximum age of a reading of the jobs of a group. Their number is more recent.
+// groupAge is the maximum age of a reading of a group's jobs. The number of jobs is more recent.
 const groupAge = 10 * time.Second
 
-// maxKnownGroups is the number of groups that are kept.
+// maxKnownGroups is the number of groups kept.
 const maxKnownGroups = 1000
 
 // failures lists the failure groups, the largest first.
@@ -86,14 +86,14 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, nil
 }
 
-// groupOrders are the columns by which failure groups are sorted.
+// groupOrders are the columns for sorting failure groups.
 var groupOrders = orders[groupRow]{
 	"group": func(g *groupRow) any { return g.Name },
 	"jobs":  func(g *groupRow) any { return g.Jobs },
 }
 
-// addDetails adds the known details of the groups of a page. It reads some that are missing, or the
-// oldest ones.
+// addDetails adds the known details of the groups of a page. It reads some missing details, or the
+// oldest.
 func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 	if err := s.readGroups(ctx, data.Groups, groupsAtOnce); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 	return nil
 }
 
-// readGroups reads at most n of the groups whose details are unknown or old.
+// readGroups reads at most n of the groups with unknown or old details.
 func (s *site) readGroups(ctx context.Context, groups []groupRow, n int) error {
 	now := time.Now()
 	var names []string
@@ -126,8 +126,8 @@ func (s *site) readGroups(ctx context.Context, groups []groupRow, n int) error {
 	return nil
 }
 
-// groupsWithin returns the groups that have failures in the period of a page, or may have some: the
-// first failure is before its end, and the last one after its beginning.
+// groupsWithin returns the groups that have, or may have, failures in the period of a page: the
+// first failure is before its end, and the last failure after its beginning.
 func (s *site) groupsWithin(
 	ctx context.Context, data *failuresData, all []groupRow,
 ) ([]groupRow, error) {
@@ -144,7 +144,7 @@ func (s *site) groupsWithin(
 	}), nil
 }
 
-// readGroup reads the klasses of a group's latest failures, and the time of its first one.
+// readGroup reads the klasses of a group's latest failures, and the time of the first failure.
 func (s *site) readGroup(ctx context.Context, name string) (groupRow, error) {
 	sum, first, err := s.summary(ctx, name, groupsLooked)
 	latest := latestOf(sum.Klasses, "")
@@ -182,7 +182,7 @@ func (s *site) summary(
 	return sum, first, nil
 }
 
-// latestOf returns the klass whose failure is the latest: any one, if klass is "".
+// latestOf returns the klass with the latest failure: any klass, if klass is "".
 func latestOf(klasses []inspect.KlassFailures, klass string) (latest inspect.KlassFailures) {
 	for _, one := range klasses {
 		if (klass == "" || one.Klass == klass) && one.Last.After(latest.Last) {
@@ -192,7 +192,7 @@ func latestOf(klasses []inspect.KlassFailures, klass string) (latest inspect.Kla
 	return latest
 }
 
-// firstFailure returns the time of the oldest failure of a group, or zero if that is gone by now.
+// firstFailure returns the time of the oldest failure of a group, or zero if gone by now.
 func (s *site) firstFailure(ctx context.Context, group string, total int) (time.Time, error) {
 	oldest, err := s.in.Failed(group).List(ctx, inspect.Range{Offset: total - 1, Limit: 1})
 	if err != nil || len(oldest.Items) == 0 {
@@ -269,8 +269,8 @@ func (s *site) readFailure(
 	return data, err
 }
 
-// sampleOf returns the job that failed last in a group, or in one of its klasses, or nil if it is
-// gone.
+// sampleOf returns the job that failed last in a group, or in a klass of the group, or nil if the
+// job is gone.
 func (s *site) sampleOf(
 	ctx context.Context, sum *inspect.FailureSummary, klass string,
 ) (*failedJob, error) {

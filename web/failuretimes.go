@@ -74,8 +74,8 @@ func failureBars(
 // A stretch is a part of the list of a group, with the steps of its first and last job.
 type stretch struct{ from, to, first, last int }
 
-// failureTimes counts the jobs of a group, whose list has the latest failure first. A stretch that
-// begins and ends in the same step is not read. Any other is cut in half, which takes a read.
+// failureTimes counts the jobs of a group, listed latest failure first. A stretch within a single
+// step is not read. Any other stretch is cut in half, which takes a read.
 func (s *site) failureTimes(
 	ctx context.Context, group string, p units.Period, total int, oldest, latest time.Time,
 ) (*failureTimes, error) {

@@ -19,11 +19,11 @@ type findData struct {
 	Search   *search       `json:"search,omitempty"`
 	Next     string        `json:"next,omitempty"`
 	Named    []named       `json:"named,omitempty"`
-	Tabs     []counted     `json:"-"` // the number is negative if it is not known
+	Tabs     []counted     `json:"-"` // a negative number is unknown
 	Known    []string      `json:"-"` // completions of the search box
 }
 
-// A named is something other than a job whose name contains the text.
+// A named is something other than a job with the text in its name.
 type named struct {
 	Kind string `json:"kind"` // as in links
 	Name string `json:"name"`
@@ -109,7 +109,7 @@ func (s *site) knownWords(ctx context.Context, seen *inspect.Overview) (known []
 // wordsKnown is the maximum number of queues, and of tags, among the completions.
 const wordsKnown = 100
 
-// exactly returns the URL of the job or recurring job whose jid is the text.
+// exactly returns the URL of the job or recurring job with the text as jid.
 func (s *site) exactly(ctx context.Context, data *findData) string {
 	if data.Text == "" || data.Text != data.Words {
 		return ""
@@ -123,8 +123,8 @@ func (s *site) exactly(ctx context.Context, data *findData) string {
 	return ""
 }
 
-// A request that has to read the lists first searches fewer of them, and fewer jobs: one list less
-// per so many queues, and so many jobs less per list.
+// A request that must read the lists first searches fewer lists, and fewer jobs: one list less per
+// so many queues, and so many jobs less per list.
 const (
 	fewLists     = 10
 	fewLooked    = 500
@@ -132,7 +132,7 @@ const (
 	jobsOfQueue  = 50
 )
 
-// search searches the lists from a position on, until a page is full or the limit of a request is
+// search searches the lists from a position until a page is full or the limit of a request is
 // reached. It also returns the number of jobs in the lists.
 func (s *site) search(
 	ctx context.Context, asked *find.Query, next string,
@@ -160,7 +160,7 @@ func (s *site) search(
 	return found, total, found.Run(ctx, lists, next)
 }
 
-// readFind reads the matches from a position on.
+// readFind reads the matches from a position.
 func (s *site) readFind(ctx context.Context, q query, data *findData) error {
 	found, total, err := s.search(ctx, &data.Query, q.Get("next"))
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *site) readFind(ctx context.Context, q query, data *findData) error {
 // maxNamed is the maximum number of other things that are shown.
 const maxNamed = 20
 
-// namedIn returns the queues, failure groups and workers whose names contain a text.
+// namedIn returns the queues, failure groups and workers with a text in their names.
 func (s *site) namedIn(ctx context.Context, text string) (all []named, err error) {
 	if text == "" {
 		return nil, nil
@@ -204,7 +204,7 @@ func (s *site) namedIn(ctx context.Context, text string) (all []named, err error
 	return all, err
 }
 
-// Words returns completions of a search.
+// Words returns the completions of a search.
 func (f *frame) Words() []string {
 	if data, isFind := f.Data.(*findData); isFind {
 		return slices.Concat(f.Fields(), data.Known)

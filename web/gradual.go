@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A gradual caches values. Of many, each view of a page reads a few: missing ones first, then the
+// A gradual caches values. Each view of a page reads a few of many: missing values first, then the
 // oldest. The zero value is ready to use.
 type gradual[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]reading[V]
 }
 
-// A reading is a value with the time at which it was read.
+// A reading is a value with the time of reading.
 type reading[V any] struct {
 	value V
 	at    time.Time
@@ -28,7 +28,7 @@ func (g *gradual[K, V]) get(key K) (got reading[V], isKnown bool) {
 	return got, isKnown
 }
 
-// set stores a value. If there are more than most, it drops the one read longest ago.
+// set stores a value. Beyond most values, it drops the oldest reading.
 func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,7 +43,7 @@ func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 	}
 }
 
-// due returns up to n keys that are missing or have to be read again.
+// due returns up to n keys with missing values, or with values to read again.
 func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) bool) []K {
 	var due []K
 	at := map[K]time.Time{}

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// guard puts guards around the functions of the options. They are called for requests, which wait
-// for them. A user whose Allow does not return may do nothing.
+// guard puts guards around the functions of the options. These functions are called for requests,
+// which wait for them. If Allow does not return, the user may do nothing.
 func (o *Options) guard() {
 	o.Logger = guard.Logger(o.Logger)
 	if allow, g := o.Allow, guardOf("Allow", o.Logger); allow != nil {

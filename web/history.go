@@ -15,10 +15,10 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A past draws the figures of one or all queues over time.
+// A past draws figures of one or all queues over time.
 type past struct{ inspect.History }
 
-// pastAge is the maximum age of a reading of histories, which grow once a minute.
+// pastAge is the maximum age of a reading of histories, updated once a minute.
 const pastAge = 15 * time.Second
 
 // pasts returns the histories of all queues together, and of some, in the period of a query or the
@@ -33,7 +33,7 @@ func (s *site) pasts(ctx context.Context, q query, queues ...string) ([]past, er
 	}, key)
 }
 
-// readPasts returns histories, which are sampled by the key of their period.
+// readPasts returns histories, sampled by the key of their period.
 func (s *site) readPasts(
 	ctx context.Context, asked inspect.HistoryQuery, period string,
 ) ([]past, error) {
@@ -51,14 +51,14 @@ func (s *site) readPasts(
 	})
 }
 
-// record records the figures of a minute once. Without the right to write, nothing is recorded.
+// record records the figures of a minute once. Without write permission, nothing is recorded.
 func (s *site) record(ctx context.Context, at time.Time) {
 	if minute := at.Unix() / 60; s.recorded.Swap(minute) != minute {
 		_ = s.in.RecordHistory(ctx)
 	}
 }
 
-// value returns a figure of a point, or NaN if it is not known.
+// value returns a figure of a point, or NaN if unknown.
 func (p past) value(figure string, at int) float64 {
 	if at < 0 || at >= len(p.Points) || p.Points[at].Known == 0 {
 		return math.NaN()
@@ -77,13 +77,13 @@ func (p past) value(figure string, at int) float64 {
 	}
 }
 
-// Spark draws a figure, with gaps where it is not known.
+// Spark draws a figure, with gaps at unknown values.
 func (p past) Spark(figure string) template.HTML {
 	values := make([]float64, len(p.Points))
 	for i := range values {
 		values[i] = p.value(figure, i)
 		alone := math.IsNaN(p.value(figure, i-1)) && math.IsNaN(p.value(figure, i+1))
-		if i > 0 && alone { // a line needs two
+		if i > 0 && alone { // a line needs two points
 			values[i-1] = values[i]
 		}
 	}

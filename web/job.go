@@ -24,19 +24,19 @@ import (
 // A jobData is a job with its relations and links.
 type jobData struct {
 	*qless.Job
-	Data    json.RawMessage // always valid JSON, unlike that of the job
+	Data    json.RawMessage // always valid JSON, unlike the job's data
 	Result  json.RawMessage
 	Related []relatedJob
 	Links   []Link
-	Batch   *batch        // the one whose callback the job is, or nil
-	Members []inspect.Row // some that it waits for, the failed ones first
+	Batch   *batch        // the batch with this job as callback, or nil
+	Members []inspect.Row // some pending members, the failed ones first
 	Limits  []limitData
 
 	now  time.Time
 	zoom string // of the timeline
 }
 
-// maxRelated is the maximum number of related jobs of each kind that are shown with a job.
+// maxRelated is the maximum number of related jobs of each kind shown with a job.
 const maxRelated = 50
 
 // MarshalJSON includes the fields of the job.
@@ -52,7 +52,7 @@ func (j *jobData) MarshalJSON() ([]byte, error) {
 	}{job, j.Result, j.Related, j.Links})
 }
 
-// A relatedJob is a job that another one depends on, or that depends on it.
+// A relatedJob is a dependency or a dependent of a job.
 type relatedJob struct {
 	JID   string      `json:"jid"`
 	Klass string      `json:"klass,omitempty"`
@@ -60,7 +60,7 @@ type relatedJob struct {
 	State qless.State `json:"state,omitempty"` // empty if the job is gone
 }
 
-// IsBatch reports whether j stands for a batch that is not committed.
+// IsBatch reports whether j stands for an uncommitted batch.
 func (j relatedJob) IsBatch() bool { return j.JID == charts.OpenBatch }
 
 // job shows a job.
@@ -124,21 +124,21 @@ func rank(job inspect.Row) int {
 	return 1
 }
 
-// addResult adds the result that the job's worker has set, if it may be shown.
+// addResult adds the result set by the job's worker, if it may be shown.
 func (s *site) addResult(ctx context.Context, data *jobData) error {
 	if s.IsRedacted() || data.State != qless.StateComplete && data.State != qless.StateFailed {
 		return nil
 	}
 	result, err := s.Client.Result(ctx, data.JID)
 	if errors.Is(err, qless.ErrUnfinished) || errors.Is(err, qless.ErrNotFound) {
-		return nil // it has changed meanwhile
+		return nil // changed meanwhile
 	}
 	data.Result = validJSON(result.Data)
 	return err
 }
 
-// stack asks for the stack of a job. It reveals code, so only users who may take a running job from
-// its worker may ask.
+// stack asks for the stack of a job. A stack reveals code, so only users who may take a running job
+// from its worker may ask.
 func (s *site) stack(r *http.Request) (*view, error) {
 	if err := s.check(r, string(ActionJobTimeout)); err != nil {
 		return nil, err
@@ -153,8 +153,7 @@ func (s *site) stack(r *http.Request) (*view, error) {
 	}, err
 }
 
-// readRelated reads the states of the first jobs that a job depends on, and of the jobs that depend
-// on it.
+// readRelated reads the states of a job's first dependencies and dependents.
 func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, error) {
 	var jids []string
 	for _, kind := range [][]string{job.Dependencies, job.Dependents, job.Options.Parents} {
@@ -191,7 +190,7 @@ func validJSON(text json.RawMessage) json.RawMessage {
 	return quoted
 }
 
-// A relation is a kind of related jobs: the first of them, and the number of the others.
+// A relation is a kind of related jobs: the first jobs, and the number of the others.
 type relation struct {
 	Title string
 	Jobs  []relatedJob
@@ -219,10 +218,10 @@ func (j *jobData) Relations() (all []relation) {
 	return all
 }
 
-// LastQueue returns the queue of the job, or the last one that it was in.
+// LastQueue returns the present or last queue of the job.
 func (j *jobData) LastQueue() string { return actions.QueueOf(j.Job) }
 
-// RetriesLeft describes the retries that are left, or those used if the job has ended.
+// RetriesLeft describes the remaining retries, or the used retries if the job has ended.
 func (j *jobData) RetriesLeft() string {
 	used := max(0, j.Retries-j.Remaining)
 	switch {
@@ -249,7 +248,7 @@ type pair struct{ Name, Text string }
 func (j *jobData) Rules() []pair {
 	var all []pair
 	options := j.Options
-	options.Limits = nil // they have links
+	options.Limits = nil // limits have links
 	style := jobopts.Style{Duration: words.Took, Time: words.Clock}
 	for _, option := range style.Show(options) {
 		all = append(all, pair{option.Label, option.Text})
@@ -263,7 +262,7 @@ func (j *jobData) Rules() []pair {
 	return all
 }
 
-// SafeLinks returns the links that lead to the web or to a path.
+// SafeLinks returns the links to the web or to a path.
 func (j *jobData) SafeLinks() []Link {
 	return slices.DeleteFunc(slices.Clone(j.Links), func(link Link) bool {
 		target, err := url.Parse(link.URL)
@@ -271,7 +270,7 @@ func (j *jobData) SafeLinks() []Link {
 	})
 }
 
-// Timeline returns the job's way through its queues.
+// Timeline returns the job's path through its queues.
 func (j *jobData) Timeline() *charts.Timeline { return charts.ReadTimeline(j.Job, j.now, j.zoom) }
 
 // LatestAttempts returns the attempts, the latest first.
@@ -287,7 +286,7 @@ func (j *jobData) Zoom(a qless.Attempt) string { return charts.ZoomOn(a.Began, a
 // graphAge is the maximum age of a graph.
 const graphAge = 3 * time.Second
 
-// graph shows the jobs that a job waits for, and the jobs that wait for it.
+// graph shows the jobs that a job waits for, and the jobs waiting for it.
 func (s *site) graph(ctx context.Context, q query) (*view, error) {
 	graph, err := sampledFor(ctx, &s.samples, graphAge, "graph "+q.name,
 		func(ctx context.Context) (*charts.Graph, error) {

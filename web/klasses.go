@@ -31,13 +31,13 @@ func (d *klassesData) Each() string { return rates.Span{Step: d.Over.Cell}.Each(
 
 // A klassRow is a klass with its rates.
 type klassRow struct {
-	Name       string  `json:"name"` // empty for klasses that the server counts without names
+	Name       string  `json:"name"` // empty for klasses counted without names by the server
 	PerMinute  float64 `json:"ended_per_minute"`
-	FailedPart float64 `json:"failed_part"` // of the jobs that have ended
+	FailedPart float64 `json:"failed_part"` // of the ended jobs
 	inspect.Rates
 }
 
-// klasses lists the klasses, those with the most runs first.
+// klasses lists the klasses, most runs first.
 func (s *site) klasses(ctx context.Context, q query) (*view, error) {
 	over, key, err := spanOf(q)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *site) klasses(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Klasses", Data: data, isPart: data.HasMore, order: by}, nil
 }
 
-// klassOrders are the columns by which klasses are sorted.
+// klassOrders are the columns for sorting klasses.
 var klassOrders = orders[klassRow]{
 	"klass":   func(k *klassRow) any { return k.Name },
 	"runs":    func(k *klassRow) any { return rates.CountRuns(&k.Rates) },

@@ -29,7 +29,7 @@ const (
 	limitJobsShown = 25
 )
 
-// limitOrders are the columns by which limits are sorted.
+// limitOrders are the columns for sorting limits.
 var limitOrders = orders[inspect.LimitInfo]{
 	"limit":   func(one *inspect.LimitInfo) any { return one.Name },
 	"running": func(one *inspect.LimitInfo) any { return one.Used },
@@ -73,8 +73,8 @@ func (s *site) readLimits(ctx context.Context, names []string) ([]inspect.LimitI
 // A limitData is a limit with some of its jobs.
 type limitData struct {
 	inspect.LimitInfo
-	Family string        `json:"family,omitempty"` // the limit whose definition applies
-	Jobs   []inspect.Row `json:"jobs"`             // some that run, and then the next that wait
+	Family string        `json:"family,omitempty"` // the limit with the definition that applies
+	Jobs   []inspect.Row `json:"jobs"`             // some running jobs, then the next waiting jobs
 	Keys   *keysData     `json:"keys,omitempty"`
 
 	Holders holders.Sum `json:"holders"`
@@ -88,12 +88,12 @@ func (d *limitData) IsKnown() bool {
 	return d.IsSet() || d.Parked+len(d.Running) > 0 || !d.HeldUntil.IsZero()
 }
 
-// IsFull reports whether a job can start only after another one ends.
+// IsFull reports whether a job can start only after another job ends.
 func (d *limitData) IsFull() bool {
 	return d.Config.Concurrency > 0 && d.Used >= d.Config.Concurrency
 }
 
-// Hidden returns the number of jobs that are not in the list.
+// Hidden returns the number of jobs missing in the list.
 func (d *limitData) Hidden() int {
 	return max(0, len(d.Running)-limitJobsShown) + max(0, d.Parked-limitJobsShown)
 }
@@ -126,16 +126,16 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 	return &view{Title: q.name, Data: data}, err
 }
 
-// keysData has the keys of one or all families that jobs hold or wait for: those with the most
-// waiting jobs first, then those with the most that run.
+// keysData has the keys, held or waited for, of one or all families: most waiting jobs first, then
+// most running jobs.
 type keysData struct {
-	Total   int                 `json:"total"` // of the keys that are known
+	Total   int                 `json:"total"` // of the known keys
 	Shown   []inspect.LimitInfo `json:"shown"`
-	HasMore bool                `json:"has_more,omitzero"` // the others are still looked for
+	HasMore bool                `json:"has_more,omitzero"` // the scan is not over
 	NoRedis bool                `json:"no_redis,omitempty"`
 }
 
-// readKeys returns the keys of a family, or of all of them if it is empty.
+// readKeys returns the keys of a family, or of all families if family is empty.
 func (s *site) readKeys(ctx context.Context, family string) (*keysData, error) {
 	if s.Redis == nil {
 		return &keysData{Shown: []inspect.LimitInfo{}, NoRedis: true}, nil
@@ -178,7 +178,7 @@ func (k *keyScan) isFirst() bool {
 // keySteps is the number of steps of a scan with each view.
 const keySteps = 40
 
-// scanKeys looks for further sets, and returns the sizes of the known ones.
+// scanKeys looks for further sets, and returns the sizes of the known sets.
 func (s *site) scanKeys(ctx context.Context) (map[string]int64, error) {
 	k, begin := &s.keys, s.Client.Namespace()+"x:limit:"
 	k.mu.Lock()
@@ -208,8 +208,8 @@ func (s *site) scanKeys(ctx context.Context) (map[string]int64, error) {
 	return all, nil
 }
 
-// measure adds the sizes of the sets of jobs that hold a key or wait for it. The size of a damaged
-// one is 0.
+// measure adds the sizes of the sets of jobs that hold a key or wait for it. A damaged set counts
+// as empty.
 func measure(
 	ctx context.Context, server redis.Cmdable, begin string, sets []string, sizes map[string]int64,
 ) {

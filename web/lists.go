@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A jobList is a page of a list of jobs, or the jobs found in it.
+// A jobList is a page of a list of jobs, or of jobs found in the list.
 type jobList struct {
 	Jobs   []inspect.Row `json:"jobs"`
 	Total  int           `json:"total"` // of the whole list
@@ -25,7 +25,7 @@ type jobList struct {
 	order  order
 }
 
-// jobOrders are the columns by which jobs are sorted.
+// jobOrders are the columns for sorting jobs.
 var jobOrders = orders[inspect.Row]{
 	"klass":    func(job *inspect.Row) any { return job.Klass },
 	"jid":      func(job *inspect.Row) any { return job.JID },
@@ -46,7 +46,7 @@ var jobOrders = orders[inspect.Row]{
 // shownData is the number of bytes of a job's data in a row.
 const shownData = 96
 
-// klassesShown is the number of klasses of a page by which its list can be filtered.
+// klassesShown is the number of klasses of a page available as filters of the list.
 const klassesShown = 6
 
 // Klasses returns the most frequent klasses of the page, unless there is only one.
@@ -131,7 +131,7 @@ type listData struct {
 	Tag       string          `json:"tag,omitempty"`
 	Ends      map[string]*end `json:"ends,omitempty"` // of completed jobs
 	HasFilter bool            `json:"-"`
-	Empty     string          `json:"-"` // the text if there are no jobs
+	Empty     string          `json:"-"` // the text of an empty page
 }
 
 func (s *site) list(
@@ -173,13 +173,13 @@ func (s *site) completed(ctx context.Context, q query) (*view, error) {
 	return v, nil
 }
 
-// An end describes the completion of a job. Its history has whole seconds only.
+// An end describes the completion of a job. The history has whole seconds only.
 type end struct {
 	Wait units.Text `json:"wait"` // for the first run in the queue
 	Ran  units.Text `json:"ran"`  // the last run
 }
 
-// End returns the end of a completed job in the list, or nil if it is unknown.
+// End returns the end of a completed job in the list, or nil if unknown.
 func (d *listData) End(jid string) *end { return d.Ends[jid] }
 
 // addEnds adds the last queues of completed jobs, and how long they waited and ran.
@@ -202,7 +202,7 @@ func (s *site) addEnds(ctx context.Context, list *listData) error {
 	return nil
 }
 
-// endOf returns the last completion in a history, or nil if it is unknown.
+// endOf returns the last completion in a history, or nil if unknown.
 func endOf(history []qless.HistoryEntry) (last *end) {
 	var put, began time.Time
 	now := end{}
@@ -232,7 +232,7 @@ func (s *site) tag(ctx context.Context, q query) (*view, error) {
 	})
 }
 
-// rowsOf returns the jobs that exist.
+// rowsOf returns the existing jobs.
 func (s *site) rowsOf(ctx context.Context, jids []string) ([]inspect.Row, error) {
 	rows := []inspect.Row{}
 	if len(jids) == 0 {
@@ -283,16 +283,15 @@ func (s *site) tags(ctx context.Context, q query) (*view, error) {
 type columns struct {
 	State, Queue, Tags, Data, Priority, Attempts bool
 
-	// Details is the heading of the reasons of failures, the workers, or the limits that jobs wait
-	// for. Next is the heading of the times at which jobs fall due or their locks end. Both may be
-	// empty.
+	// Details is the heading of the reasons of failures, the workers, or the limits of waiting jobs.
+	// Next is the heading of due times or lock expiry times. Both may be empty.
 	Details, Next string
 }
 
-// mixed are the sections whose lists have jobs in any state and queue.
+// mixed are the sections with lists of jobs in any state and queue.
 var mixed = []string{"find", "tags", "tracked"}
 
-// columnsOf returns the columns that some jobs need in a section.
+// columnsOf returns the columns needed by some jobs in a section.
 func columnsOf(jobs []inspect.Row, section string) (c columns) {
 	c.State = slices.Contains(mixed, section)
 	c.Queue = c.State
@@ -321,7 +320,7 @@ func columnsOf(jobs []inspect.Row, section string) (c columns) {
 	return c
 }
 
-// only returns the single name that is true, several if there is more than one, or "".
+// only returns the single true name, several if more than one is true, or "".
 func only(names map[string]bool, several string) (only string) {
 	for name, isTrue := range names {
 		switch {

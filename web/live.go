@@ -15,12 +15,12 @@ import (
 
 const (
 	maxStreams     = 1000             // the maximum number of live pages
-	streamPatience = 30 * time.Second // the longest that a browser may take for an update
-	answerPatience = 2 * time.Second  // the longest that a reading may take unnoticed
+	streamPatience = 30 * time.Second // the longest time for a browser to receive an update
+	answerPatience = 2 * time.Second  // the longest unnoticed reading
 )
 
-// live sends the changing part of a page whenever it has changed, as server-sent events, as long as
-// the page is open. All pages are updated at the same times, when a turn of the samples begins.
+// live sends the changing part of a page after each change, as server-sent events, while the page
+// is open. All pages are updated together, at the beginning of a turn of the samples.
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	streams := &s.handler.streams
 	defer streams.open.Add(-1)
@@ -52,7 +52,7 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next returns the current state of a page. If that takes long, it tells the browser.
+// next returns the current state of a page. During a long reading, it notifies the browser.
 func (s *site) next(r *http.Request, page, once string, to *stream) *recorder {
 	got := make(chan *recorder, 1)
 	go func() { got <- s.fragment(r, page, once) }()
@@ -62,7 +62,7 @@ func (s *site) next(r *http.Request, page, once string, to *stream) *recorder {
 	case now := <-got:
 		return now
 	case <-late.C:
-		_ = to.late() // update notices that the browser has gone
+		_ = to.late() // update detects that the browser has gone
 		return <-got
 	}
 }
@@ -72,12 +72,12 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	last    []byte    // without ages
-	at      time.Time // when the last state was read, if one was
-	isLate  bool      // the browser shows that this was long ago
+	at      time.Time // when the last state was read, if any
+	isLate  bool      // the browser marks the state as old
 }
 
-// update sends a page, or a sign of life if only ages have changed. While the server does not
-// answer, the browser keeps what it shows.
+// update sends a page, or a sign of life if only ages have changed. Without an answer from the
+// server, the browser keeps the old page.
 func (t *stream) update(now *recorder) error {
 	if now.isDown {
 		return t.late()
@@ -93,7 +93,7 @@ func (t *stream) update(now *recorder) error {
 	return t.send(fmt.Sprintf("event: content\ndata: %s\n\n", text))
 }
 
-// withoutAges returns a page without the texts of times, which the browser keeps up to date.
+// withoutAges returns a page without the texts of times, which are kept up to date by the browser.
 func withoutAges(page []byte) []byte {
 	var rest []byte
 	for {
@@ -108,7 +108,7 @@ func withoutAges(page []byte) []byte {
 	}
 }
 
-// late tells the browser when the state was read that it shows, if that is known.
+// late sends the browser the time of the state it shows, if known.
 func (t *stream) late() error {
 	at := ""
 	if t.isLate = true; !t.at.IsZero() {
@@ -117,7 +117,7 @@ func (t *stream) late() error {
 	return t.send("event: late\ndata: " + at + "\n\n")
 }
 
-// send sends an event. Instead of the server's write timeout, each has its own.
+// send sends an event. Instead of the server's write timeout, each event has its own.
 func (t *stream) send(event string) error {
 	_ = t.control.SetWriteDeadline(time.Now().Add(streamPatience))
 	_, err := io.WriteString(t.w, event)
@@ -128,8 +128,8 @@ func (t *stream) send(event string) error {
 	return err
 }
 
-// fragment returns the current state of the part of a page that is updated. It serves pages only:
-// requests for other paths may have effects, or never end.
+// fragment returns the current state of the changing part of a page. It serves pages only: requests
+// for other paths may have effects, or never end.
 func (s *site) fragment(r *http.Request, page, once string) *recorder {
 	got := &recorder{}
 	target, err := url.ParseRequestURI(page)
@@ -147,7 +147,7 @@ func (s *site) fragment(r *http.Request, page, once string) *recorder {
 type recorder struct {
 	body    bytes.Buffer
 	header  http.Header
-	isPage  bool // and not the response for an unknown path
+	isPage  bool // not the response for an unknown path
 	isDown  bool // the server does not answer
 	isStill bool // the page is no longer updated
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A section is an entry of the navigation. Key is the letter that leads to it after a g.
+// A section is an entry of the navigation. Key is the letter to type after a g.
 type section struct {
 	Name, Title, Path, Key string
 	Icon                   string // a path in a square of 16
-	Count                  string // a count for it, if known
-	Bad                    bool   // it needs attention
+	Count                  string // a count, if known
+	Bad                    bool   // needs attention
 }
 
 // A group is a part of the navigation.

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// orders are the columns by which rows can be sorted: texts in ascending order, figures in
-// descending order.
+// orders are the sortable columns of rows: texts in ascending order, figures in descending order.
 type orders[T any] map[string]func(row *T) any
 
-// sort sorts rows by the column that the URL names, in reverse if a dash precedes the name. If the
-// URL names none, it sorts by the fallback, if that is a column.
+// sort sorts rows by the column named in the URL, in reverse after a dash. Otherwise, the rows are
+// sorted by the fallback, if that is a column.
 func (o orders[T]) sort(rows []T, q query, fallback string) order {
 	column, isBack := strings.CutPrefix(q.Get("sort"), "-")
 	if o[column] == nil {
@@ -33,7 +32,7 @@ func (o orders[T]) sort(rows []T, q query, fallback string) order {
 	return order{column, isBack}
 }
 
-// sortWhole sorts a list if all of it is shown. The server can't sort longer lists.
+// sortWhole sorts a list if the whole list is shown. The server can't sort longer lists.
 func (o orders[T]) sortWhole(items []T, shown rows, q query) order {
 	if shown.Total > shown.Shown {
 		return order{}
@@ -56,11 +55,11 @@ func compare(a, b any) int {
 	return 0
 }
 
-// A heading is the heading of a column by which rows can be sorted.
+// A heading is the heading of a sortable column.
 type heading struct{ Title, URL, Sorted, Class string }
 
-// Sort returns the heading of a column, for the template "sort". It is a column of figures unless
-// it is marked as text. It has no URL if the rows can't be sorted.
+// Sort returns the heading of a column, for the template "sort". The column contains figures unless
+// marked as text. Without sortable rows, the heading has no URL.
 func (f *frame) Sort(column, title string, text ...bool) heading {
 	h := heading{Title: title, Class: "n"}
 	directions := [2]string{"descending", "ascending"}

@@ -30,7 +30,7 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	})
 }
 
-// statusTime is the time that the rates of the status cover: five minutes and the current one.
+// statusTime is the time covered by the rates of the status: five minutes and the current minute.
 const statusTime = 6 * time.Minute
 
 // lastRates returns the known rates of all queues in the last few minutes.
@@ -52,7 +52,7 @@ func (s *site) allRates(ctx context.Context) (rates.Known, error) {
 	})
 }
 
-// An overviewData is the status with figures that need more than one reading.
+// An overviewData is the status with figures from more than one reading.
 type overviewData struct {
 	*queuesData
 	History *rateHistory `json:"history"`
@@ -60,7 +60,7 @@ type overviewData struct {
 	Week    past         `json:"week"`
 }
 
-// attentionShown is the number of problems that the first page shows at first.
+// attentionShown is the number of problems shown at first by the first page.
 const attentionShown = 5
 
 // Causes returns the first problems that need attention, and the other method the rest.
@@ -100,7 +100,7 @@ func addCounts(sum, more *qless.QueueCounts) {
 	sum.Depends += more.Depends
 }
 
-// Oldest returns the queue whose oldest job has waited longest, or nil if no job waits.
+// Oldest returns the queue with the longest wait of its oldest job, or nil if no job waits.
 func (d *overviewData) Oldest() (oldest *doctor.QueueStatus) {
 	for i := range d.Queues {
 		q := &d.Queues[i]
@@ -149,7 +149,7 @@ type queuesData struct {
 	trends map[string]past                // of the shown queues
 }
 
-// Cause returns the cause of which the page lists the queues, or "".
+// Cause returns the cause that selects the listed queues, or "".
 func (d *queuesData) Cause() string {
 	if d.Only == "busy" {
 		return ""
@@ -157,7 +157,7 @@ func (d *queuesData) Cause() string {
 	return strings.ReplaceAll(d.Only, "_", " ")
 }
 
-// harmed returns the queues that a cause harms together.
+// harmed returns the queues harmed together by a cause.
 func (d *queuesData) harmed() (names []string) {
 	for i := range d.Attention {
 		if string(d.Attention[i].Code) == d.Only {
@@ -176,7 +176,7 @@ func (s *site) queues(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Queues", Data: data, order: data.order}, nil
 }
 
-// queueOrders are the columns by which queues are sorted.
+// queueOrders are the columns for sorting queues.
 var queueOrders = orders[doctor.QueueStatus]{
 	"queue":     func(q *doctor.QueueStatus) any { return q.Name },
 	"waiting":   func(q *doctor.QueueStatus) any { return q.Waiting },
@@ -242,11 +242,11 @@ func (s *site) addWaits(ctx context.Context, data *queuesData) error {
 	return err
 }
 
-// Wait returns the times that the jobs of a queue waited lately, and Trend its history.
+// Wait returns the recent waits of a queue's jobs, and Trend the queue's history.
 func (d *queuesData) Wait(queue string) inspect.Percentiles { return d.waits[queue] }
 func (d *queuesData) Trend(queue string) past               { return d.trends[queue] }
 
-// A total sums up one of several namespaces.
+// A total sums up a namespace, one of several.
 type total struct {
 	Name      string         `json:"name"`
 	Status    *doctor.Status `json:"status,omitempty"`
@@ -263,7 +263,7 @@ type total struct {
 // totalsAtOnce is the number of namespaces read at a time.
 const totalsAtOnce = 16
 
-// sum shows the namespaces and their sum. It is updated while it is open if there are a few.
+// sum shows the namespaces and their sum. With few namespaces, an open page is updated.
 func (h *Handler) sum(r *http.Request) (*view, error) {
 	h.look()
 	totals, _ := together.AskFew(totalsAtOnce, h.sites(), func(s *site) (total, error) {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A packer compresses a response with gzip. Each Write compresses and sends its text by itself, so
-// that a page that is updated for hours holds no compressor.
+// A packer compresses a response with gzip. Each Write compresses and sends its text separately: a
+// page updated for hours holds no compressor.
 type packer struct {
 	http.ResponseWriter
 	hasBegun, isPacked bool
@@ -23,8 +23,8 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// packed compresses the responses of a handler for clients that can read them. A page of another
-// site could learn something from the size of a response to its own request.
+// packed compresses the responses of a handler for clients that accept gzip. Responses to requests
+// from other sites stay uncompressed, because their size could reveal something to the site.
 func packed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept, Accept-Encoding")

@@ -22,19 +22,19 @@ type queueData struct {
 	queueCounts
 	*jobList
 	List inspect.List `json:"list"`
-	// HasCharts says that the page has charts in place of a list.
+	// HasCharts means that the page has charts in place of a list.
 	HasCharts bool                      `json:"-"`
 	Page      inspect.Page[inspect.Row] `json:"jobs"` // the same jobs
 	Why       *doctor.Explanation       `json:"why"`
 	Settings  qless.QueueSettings       `json:"settings"`
 	Rates     *rateHistory              `json:"rates"`
-	Pasts     []past                    `json:"history"` // of this queue, then of one to compare
+	Pasts     []past                    `json:"history"` // of this queue, then of a queue to compare
 	With      string                    `json:"-"`
 	Day       string                    `json:"day"`
 	Stats     qless.Stats               `json:"statistics"`
 }
 
-// queueCounts are the figures of a queue that the pages of all its lists show.
+// queueCounts are the figures of a queue shown with each of its lists.
 type queueCounts struct {
 	qless.QueueCounts
 	Latency inspect.Latency `json:"latency"`
@@ -43,7 +43,7 @@ type queueCounts struct {
 // Tabs returns the lists of a queue with the numbers of their jobs.
 func (q *queueData) Tabs() []counted { return listsOf(&q.QueueCounts) }
 
-// listsOf returns the lists that queues have.
+// listsOf returns the lists of queues.
 func listsOf(q *qless.QueueCounts) []counted {
 	var lists []counted
 	for _, list := range append(inspect.JobLists(), inspect.Recurring) {
@@ -52,7 +52,7 @@ func listsOf(q *qless.QueueCounts) []counted {
 	return lists
 }
 
-// Cause returns the likeliest cause, and More the number of the others.
+// Cause returns the likeliest cause, and More the number of other causes.
 func (q *queueData) Cause() doctor.Reason { return q.Why.Causes[0] }
 func (q *queueData) More() int            { return len(q.Why.Causes) - 1 }
 
@@ -63,7 +63,7 @@ func (q *queueData) IsCalm() bool {
 	})
 }
 
-// IsUrgent reports whether any of the causes ends only if an operator acts.
+// IsUrgent reports whether any cause needs an operator to act.
 func (q *queueData) IsUrgent() bool {
 	return slices.ContainsFunc(q.Why.Causes, doctor.Reason.Urgent)
 }
@@ -186,13 +186,13 @@ type rateHistory struct {
 	Over    rates.Span          `json:"over"`
 	Minutes []inspect.RatePoint `json:"minutes"`
 	Sum     inspect.Rates       `json:"sum"`
-	By      string              `json:"by,omitempty"` // queue or klass, if split by that
+	By      string              `json:"by,omitempty"` // queue or klass, if split
 	Series  []rates.Series      `json:"series"`
-	Split   string              `json:"-"` // queue or klass, by which it can be split
+	Split   string              `json:"-"` // queue or klass, for splitting
 	ends    []rates.Series
 }
 
-// rateHistory returns the rates that a query selects, perhaps split by queue or klass.
+// rateHistory returns the rates of a query, perhaps split by queue or klass.
 func (s *site) rateHistory(
 	ctx context.Context, q query, asked inspect.RateQuery, split string,
 ) (*rateHistory, error) {
@@ -229,7 +229,7 @@ func (s *site) readRates(
 			known, err := s.allRates(ctx)
 			return known.Last(over.Length), err
 		}
-		over.First = 1 // each minute is one group, and may be a large one on the server
+		over.First = 1 // each minute is one group, perhaps a large one on the server
 	}
 	read := rates.Minutes(s.in, asked)
 	switch by {

@@ -24,11 +24,11 @@ type recurringData struct {
 // The maximum numbers of rows on the pages about recurring jobs. Each row costs a call.
 const (
 	recurringShown = 25 // recurring jobs
-	childrenShown  = 10 // jobs that a recurring job has put
-	runsShown      = 5  // times at which a schedule is due
+	childrenShown  = 10 // jobs put by a recurring job
+	runsShown      = 5  // due times of a schedule
 )
 
-// A recurringRow is a recurring job with the number of jobs that it has put.
+// A recurringRow is a recurring job with the number of jobs put so far.
 type recurringRow struct {
 	Summary inspect.Row `json:"job"`
 	Queue   string      `json:"queue"`
@@ -60,7 +60,7 @@ func (s *site) recurring(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Recurring", Data: data}, nil
 }
 
-// seenAge is the maximum age of the figures of all queues on pages that hardly need them.
+// seenAge is the maximum age of the figures of all queues on pages that hardly need the figures.
 const seenAge = 10 * time.Second
 
 // seen returns recent figures of all queues by name, and reports whether it has just read them.
@@ -75,7 +75,7 @@ func (s *site) seen(ctx context.Context) (*inspect.Overview, bool, error) {
 			})
 			return &seen, err
 		})
-	if err != nil { // perhaps it is still being read
+	if err != nil { // perhaps still being read
 		return nil, false, err
 	}
 	return seen, isNew, nil
@@ -102,11 +102,11 @@ func (s *site) addRecurring(
 	return nil
 }
 
-// A recurringJobData is a recurring job with the last jobs that it has put.
+// A recurringJobData is a recurring job with the last jobs put.
 type recurringJobData struct {
 	Job      *qless.RecurringJob `json:"job"`
-	Summary  *inspect.Row        `json:"summary,omitempty"` // with its next time, if found
-	Children []inspect.Row       `json:"children"`          // the existing ones, the latest first
+	Summary  *inspect.Row        `json:"summary,omitempty"` // with the next time, if found
+	Children []inspect.Row       `json:"children"`          // the existing jobs, latest first
 }
 
 // recurringJob shows a recurring job.
@@ -131,7 +131,7 @@ func (s *site) recurringJob(ctx context.Context, q query) (*view, error) {
 }
 
 // recurringSummary looks up the next time of a recurring job in its queue. It reads a thousand
-// recurring jobs, so it may not find the job in a queue with more.
+// recurring jobs, and so may miss the job in a longer queue.
 func (s *site) recurringSummary(
 	ctx context.Context, job *qless.RecurringJob,
 ) (*inspect.Row, error) {
@@ -154,7 +154,7 @@ type schedulesData struct {
 	Rows rows `json:"-"`
 }
 
-// scheduleOrders are the columns by which schedules are sorted.
+// scheduleOrders are the columns for sorting schedules.
 var scheduleOrders = orders[inspect.ScheduleInfo]{
 	"id":      func(one *inspect.ScheduleInfo) any { return one.ID },
 	"klass":   func(one *inspect.ScheduleInfo) any { return one.Klass },
@@ -166,7 +166,7 @@ var scheduleOrders = orders[inspect.ScheduleInfo]{
 	"workers": func(one *inspect.ScheduleInfo) any { return len(one.Followers) },
 }
 
-// schedules lists the schedules that workers have registered.
+// schedules lists the schedules registered by workers.
 func (s *site) schedules(ctx context.Context, q query) (*view, error) {
 	page, err := s.in.Schedules(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	data := &schedulesData{page, rows{q.from(), len(page.Items), page.Total, pageSize}}
@@ -177,7 +177,7 @@ func (s *site) schedules(ctx context.Context, q query) (*view, error) {
 // A scheduleData is a schedule with its next times.
 type scheduleData struct {
 	*inspect.ScheduleInfo
-	Words string      `json:"words,omitempty"` // its times in words
+	Words string      `json:"words,omitempty"` // the times in words
 	Runs  []time.Time `json:"next_runs"`
 }
 

@@ -79,7 +79,7 @@ func parseTemplates() map[string]*template.Template {
 func static(prefix string) http.Handler {
 	server := http.StripPrefix(prefix, http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/") { // a directory, which would be listed
+		if strings.HasSuffix(r.URL.Path, "/") { // a directory would be listed
 			http.NotFound(w, r)
 			return
 		}
@@ -109,7 +109,7 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, status int, v *view
 	_, _ = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
 }
 
-// show answers a request for a page with JSON, HTML, or the part of it that is updated.
+// show answers a request for a page with JSON, HTML, or the changing part of the page.
 func (s *site) show(w http.ResponseWriter, r *http.Request, v *view) {
 	if v.goTo != "" {
 		http.Redirect(w, r, v.goTo, http.StatusSeeOther)

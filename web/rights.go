@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// refusal returns the reason why the user of a request may not do an action, or nil.
+// refusal returns why the user of a request may not do an action, or nil.
 func (s *site) refusal(r *http.Request, action Action) error {
 	options := &s.handler.options
 	switch {
@@ -39,7 +39,7 @@ func (f *frame) May(action string) bool {
 	return f.Site.refusal(f.Request, Action(action)) == nil
 }
 
-// denialAge is the time for which such an action is not offered.
+// denialAge is how long a denied action is not offered.
 const denialAge = time.Minute
 
 func (d *denials) add(action Action) {
@@ -58,7 +58,7 @@ func (d *denials) left(action Action) time.Duration {
 	return time.Until(d.until[action])
 }
 
-// all returns the actions that are not offered.
+// all returns the actions not offered.
 func (d *denials) all() []Action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,10 +72,10 @@ func (d *denials) all() []Action {
 	return all
 }
 
-// Denied returns the actions whose buttons are disabled because the server refused them.
+// Denied returns the actions with disabled buttons, because the server denied them.
 func (f *frame) Denied() []Action { return f.Site.denials.all() }
 
-// refuseForeign refuses a request that another site has made a browser send.
+// refuseForeign refuses a browser request made by another site.
 func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
 	path, _ := url.PathUnescape(actions.Short(r.URL.EscapedPath()))
 	h.options.Logger.Warn("dashboard: a request from another site was refused",
@@ -83,8 +83,8 @@ func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "requests from other sites are refused", http.StatusForbidden)
 }
 
-// refuseHost refuses a request for another host, which may be that of a page of another site whose
-// name resolves to this address.
+// refuseHost refuses a request for another host: perhaps a page of another site, with a name that
+// resolves to this address.
 func (h *Handler) refuseHost(w http.ResponseWriter, r *http.Request) {
 	h.options.Logger.Warn("dashboard: a request for an unknown host was refused",
 		"user", h.options.User(r), "host", actions.Short(r.Host))

@@ -42,7 +42,7 @@ func New(options Options, sources ...Source) (*Handler, error) {
 	return h, nil
 }
 
-// add adds a namespace, which is one of many, or the only one. It is not safe for concurrent use.
+// add adds a namespace, the only one unless isMany is set. It is not safe for concurrent use.
 func (h *Handler) add(source Source, isMany bool) error {
 	if source.Client == nil {
 		return invalid("a Source has no Client")
@@ -73,7 +73,7 @@ func (h *Handler) add(source Source, isMany bool) error {
 // lookEvery is the time between two looks for new namespaces, and the limit of each.
 const lookEvery = time.Minute
 
-// lookAgain adds new namespaces in the background, unless it did so a short time ago.
+// lookAgain looks for new namespaces in the background, unless it did so a short time ago.
 func (h *Handler) lookAgain() {
 	l := &h.looks
 	l.mu.Lock()
@@ -101,12 +101,12 @@ func (h *Handler) lookAgain() {
 	})
 }
 
-// A page is read once for all of its concurrent viewers.
+// A page is read once for all concurrent viewers.
 type page struct {
 	path, template string
-	section        string // its section of the navigation
+	section        string // section of the navigation
 	read           func(s *site, ctx context.Context, q query) (*view, error)
-	parameters     string // the parameters of the URL that it depends on, besides the name
+	parameters     string // the parameters of the URL that matter, besides the name
 }
 
 var pages = []page{
@@ -234,8 +234,8 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends background work and waits for it: the subscription to events for open pages of
-// activity, and actions on many jobs, which stop after their current step. Call it after the last
-// request, before closing the clients.
+// activity, and actions on many jobs, which stop after their current step. The caller should call
+// Close after the last request, before closing the clients.
 func (h *Handler) Close() {
 	h.looks.halt()
 	for _, s := range h.sites() {
@@ -278,11 +278,11 @@ func (h *Handler) routes() http.Handler {
 	})
 }
 
-// policy allows a browser to load only content that the dashboard itself serves.
+// policy allows a browser to load only content served by the dashboard.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// colours are those of [Options].
+// colours are the valid values of [Options].Colour.
 var colours = []string{"red", "amber", "green", "blue", "violet"}
 
 func (o *Options) check() error {

@@ -12,10 +12,10 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// samples caches the last readings, so that all viewers of a page share them. Time is divided into
-// turns: a sample is valid until the end of its turn, or for its own maximum age if that is longer.
-// Open pages are updated when a turn begins, so they never show samples of an earlier turn. Samples
-// that were not viewed for a while are dropped at the next reading.
+// samples caches the last readings, shared by all viewers of a page. Time is divided into turns: a
+// sample is valid until the end of its turn, or for its own maximum age if longer. Open pages are
+// updated when a turn begins, and so never show samples of an earlier turn. Samples not viewed for
+// a while are dropped at the next reading.
 type samples struct {
 	began time.Time // the first turn
 	mu    sync.Mutex
@@ -29,19 +29,19 @@ const (
 
 type sample struct {
 	done   chan struct{} // closed when value and err are set
-	until  time.Time     // the end of its validity
-	isKept bool          // valid for a time of its own
+	until  time.Time     // the end of validity
+	isKept bool          // valid for a separate time
 	value  any
 	err    error
 }
 
-// turn returns the end of the turn that contains a time, for turns of a length.
+// turn returns the end of the turn at a time, for turns of a length.
 func (s *samples) turn(now time.Time, length time.Duration) time.Time {
 	return s.began.Add(now.Sub(s.began).Truncate(length) + length)
 }
 
-// sampled returns the result of read in this turn for the key, or calls it. Concurrent callers
-// share one reading. The context ends the wait, not the reading.
+// sampled returns this turn's result of read for the key, or calls read. Concurrent callers share
+// one reading. The context ends the wait, not the reading.
 func sampled[T any](
 	ctx context.Context, s *samples, key string, read func(ctx context.Context) (T, error),
 ) (T, error) {
@@ -81,8 +81,8 @@ func sampledFor[T any](
 	return got.value.(T), nil
 }
 
-// join returns the sample of a key, and reports whether it has yet to be read. The sample is valid
-// for age, or until the end of the turn if age is 0.
+// join returns the sample of a key, and reports whether the caller must read it. The sample is
+// valid for age, or until the end of the turn if age is 0.
 func (s *samples) join(key string, now time.Time, age time.Duration) (*sample, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *samples) join(key string, now time.Time, age time.Duration) (*sample, b
 	return got, true
 }
 
-// drop removes a failed reading that would be kept for long.
+// drop removes a failed reading instead of keeping the reading for long.
 func (s *samples) drop(key string, failed *sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,16 +120,16 @@ func (s *samples) forget() {
 	s.all = nil
 }
 
-// errHung is the error of a reading for which nobody waits, because the server does not answer.
+// errHung is the error of a reading abandoned by all, because the server does not answer.
 var errHung = &qless.Error{
 	Code: qless.ErrUnavailable, Op: "web.read", Message: "the server does not answer",
 }
 
-// patience is the time after which a page asks whether the server answers, and that for the answer.
+// patience is how long a page waits before asking whether the server answers, and for the answer.
 const patience = 900 * time.Millisecond
 
-// patiently reads a page. If that takes long, it asks the server for something small, and gives up
-// if there is no answer.
+// patiently reads a page. If that takes long, it sends the server a small query, and gives up
+// without an answer.
 func (s *site) patiently(
 	r *http.Request, read func(*http.Request) (*view, error),
 ) (*view, error) {
@@ -148,7 +148,7 @@ func (s *site) patiently(
 	return v, err
 }
 
-// answers reports whether the server answers soon, be it with an error.
+// answers reports whether the server answers soon, even with an error.
 func (s *site) answers(ctx context.Context) bool {
 	answer := make(chan struct{})
 	go func() {
@@ -163,7 +163,7 @@ func (s *site) answers(ctx context.Context) bool {
 	}
 }
 
-// viewsKept is the maximum number of pages whose last readings are kept, for a time when the server
+// viewsKept is the maximum number of pages with a kept last reading, for a time when the server
 // does not answer.
 const viewsKept = 20
 

@@ -11,9 +11,9 @@ import (
 type search struct {
 	Examined int    `json:"examined"`
 	Total    int    `json:"total"`          // the length of the lists
-	Large    int    `json:"large,omitzero"` // the jobs whose data was too large to be searched
+	Large    int    `json:"large,omitzero"` // the jobs with data too large to search
 	Next     string `json:"next,omitempty"`
-	What     string `json:"-"` // the noun for what is searched
+	What     string `json:"-"` // the noun for the searched things
 	param    string // the parameter of Next
 	hasFound bool
 }

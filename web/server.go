@@ -20,17 +20,17 @@ type serverData struct {
 	Namespace string `json:"namespace"`
 	Time      string `json:"time,omitempty"` // by the server's clock
 
-	// Skew is the time by which the server's clock is ahead of this program's, in seconds, with an
-	// error of up to half a round trip.
+	// Skew is how far the server's clock is ahead of this program's, in seconds, with an error of up
+	// to half a round trip.
 	Skew    float64 `json:"clock_skew"`
 	HasSkew bool    `json:"-"`
 	Ping    float64 `json:"ping"` // the round trip, in seconds
 
-	// Refused is the reason why the server does not report it, or empty.
+	// Refused is why the server does not report its INFO, or empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
-	Reasons []doctor.Reason   `json:"reasons"`  // dangers that the doctor finds, too
-	Advice  []string          `json:"advice"`   // others
+	Reasons []doctor.Reason   `json:"reasons"`  // dangers also found by the doctor
+	Advice  []string          `json:"advice"`   // other advice
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 }
 
@@ -45,7 +45,7 @@ var infoFields = []string{
 	"rdb_changes_since_last_save", "loading",
 }
 
-// serverKeep is the time for which a reading of INFO is kept.
+// serverKeep is how long a reading of INFO is kept.
 const serverKeep = 5 * time.Second
 
 // server shows the state of the server.
@@ -93,10 +93,10 @@ func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 	d.Skew = there.Sub(before.Add(took / 2)).Seconds()
 }
 
-// maxClockSkew is the difference between the clocks at which the page warns.
+// maxClockSkew is the difference between the clocks from which the page warns.
 const maxClockSkew = 2.0
 
-// advise reports settings that are likely to do harm.
+// advise reports settings likely to do harm.
 func (d *serverData) advise() {
 	advise := func(when bool, text string) {
 		if when {
@@ -112,7 +112,7 @@ func (d *serverData) advise() {
 		" seconds ahead of this program's. Times on these pages are off by that.")
 }
 
-// saves returns the setting save of a server, or nil if it is not known.
+// saves returns the setting save of a server, or nil if unknown.
 func saves(ctx context.Context, rdb redis.UniversalClient) map[string]string {
 	return rdb.ConfigGet(ctx, "save").Val()
 }
@@ -122,7 +122,7 @@ func (d *serverData) number(field string) float64 {
 	return n
 }
 
-// Count formats a number of INFO, or returns "" if the server does not report it.
+// Count formats a number of INFO, or returns "" if missing.
 func (d *serverData) Count(field string) string {
 	if d.Info[field] == "" {
 		return ""
@@ -130,7 +130,7 @@ func (d *serverData) Count(field string) string {
 	return words.Number(int(d.number(field)))
 }
 
-// Bytes formats an amount of memory of INFO, or returns "" if it is 0.
+// Bytes formats an amount of memory of INFO, or returns "" for 0.
 func (d *serverData) Bytes(field string) string {
 	if n := d.number(field); n > 0 {
 		return units.Bytes(n)

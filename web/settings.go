@@ -15,15 +15,15 @@ import (
 // A settingsData holds the settings of a namespace.
 type settingsData struct {
 	Known  []setting `json:"known"`
-	Queues []setting `json:"queues"` // those of queues
+	Queues []setting `json:"queues"` // settings of queues
 	Others []setting `json:"others"` // unknown to this package
 }
 
-// A setting is a setting that is set or known.
+// A setting is a known or set setting.
 type setting struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`             // empty if unset without a default
-	Default string `json:"default,omitempty"` // empty if it has none
+	Default string `json:"default,omitempty"` // empty without a default
 	Meaning string `json:"meaning,omitempty"`
 	Unit    string `json:"unit,omitempty"`
 	Queue   string `json:"queue,omitempty"`
@@ -44,7 +44,7 @@ func (s setting) Spoken(value string) string {
 	return strings.TrimSpace(value + " " + s.Unit)
 }
 
-// settingOf returns a setting with this value, and the row of the table that describes it.
+// settingOf returns a setting with this value, and its row of the table of settings.
 func settingOf(name, value string) setting {
 	known, queue, _ := settings.Of(name)
 	return setting{name, value, known.Default, known.Meaning, known.Unit, queue}

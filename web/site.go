@@ -27,7 +27,7 @@ type site struct {
 	handler  *Handler
 	in       *inspect.Inspector
 	space    *actions.Space
-	Base     string // the path of its pages, without a trailing slash
+	Base     string // the path of the pages, without a trailing slash
 	mux      *http.ServeMux
 	pages    *http.ServeMux // the pages, and nothing else
 	samples  samples
@@ -35,16 +35,16 @@ type site struct {
 	feed     feed
 	tallies  rates.Tallies
 	groups   gradual[string, groupRow]
-	recorded atomic.Int64 // the minute whose figures were recorded
+	recorded atomic.Int64 // the last recorded minute
 	runs     gradual[string, jobRun]
 	usual    gradual[queueKlass, usualRun]
 	exams    exams
 	keys     keyScan
 	views    gradual[string, *view]
-	last     atomic.Pointer[doctor.Status] // the last status that was read
+	last     atomic.Pointer[doctor.Status] // the last status read
 }
 
-// The parameters of a page with a search, and of one with a list of jobs.
+// The parameters of a page with a search, and of a page with a list of jobs.
 const (
 	ofSearches = " q since until large examined passed stop"
 	ofLists    = ofSearches + " from klass tag jid data after sort"
@@ -59,14 +59,14 @@ type query struct {
 	url.Values
 }
 
-// A period is one that a page asks for, with its texts.
+// A period is a page's requested period, with its texts.
 type period struct {
 	units.Period
 	SinceText string `json:"-"`
 	UntilText string `json:"-"`
 }
 
-// period returns the period that is asked for.
+// period returns the requested period.
 func (q query) period() (p period, err error) {
 	p.SinceText, p.UntilText = q.Get("since"), q.Get("until")
 	if p.Period, err = units.ParsePeriod(p.SinceText, p.UntilText, time.Now()); err != nil {
@@ -75,7 +75,7 @@ func (q query) period() (p period, err error) {
 	return p, nil
 }
 
-// search returns the search that is asked for.
+// search returns the requested search.
 func (q query) search() (find.Query, error) {
 	p, err := q.period()
 	if err != nil {
@@ -84,7 +84,7 @@ func (q query) search() (find.Query, error) {
 	return find.NewQuery(q.Get, p.Period)
 }
 
-// Ends returns the ends of the period for a form, in which they are the same later.
+// Ends returns the ends of the period for a form, at fixed times.
 func (p period) Ends() [2]string { return [2]string{exactly(p.Since), exactly(p.Until)} }
 
 // exactly formats the end of a period for a form, or returns "".
@@ -122,8 +122,8 @@ func (q query) from() int {
 	return max(0, from)
 }
 
-// Link returns the URL of something with a name: /queues/mail. Names with dots or slashes, which
-// URLs treat as directories, become parameters: /queues/-?name=..
+// Link returns the URL of something with a name: /queues/mail. Names of dots only, "/" and "-"
+// become parameters: /queues/-?name=..
 func (s *site) Link(kind, name string) string {
 	isDots := strings.Trim(name, ".") == ""
 	if isDots || name == "-" || name == "/" {
@@ -154,18 +154,18 @@ func nameOf(r *http.Request) string {
 	return r.PathValue("name")
 }
 
-// rows are the rows of a list that a page shows.
+// rows are the visible rows of a list.
 type rows struct{ From, Shown, Total, Size int }
 
 // First and Last return the numbers of the first and last row, counted from 1.
 func (r rows) First() int { return min(r.From+1, r.Total) }
 func (r rows) Last() int  { return r.From + r.Shown }
 
-// HasNext reports whether there is a next page, and Next returns its first row.
+// HasNext reports whether a next page exists, and Next returns its first row.
 func (r rows) HasNext() bool { return r.Last() < r.Total }
 func (r rows) Next() string  { return strconv.Itoa(r.From + r.Size) }
 
-// HasPrevious reports whether there is a previous page, and Previous returns its first row.
+// HasPrevious reports whether a previous page exists, and Previous returns its first row.
 func (r rows) HasPrevious() bool { return r.From > 0 }
 func (r rows) Previous() string  { return strconv.Itoa(max(0, r.From-r.Size)) }
 
@@ -195,7 +195,7 @@ func (s *site) log(r *http.Request, action string) *slog.Logger {
 	return options.Logger.With("action", action, "user", options.User(r), "namespace", s.Name)
 }
 
-// denials are the actions for which the dashboard's Redis user lacks permission.
+// denials are the actions denied to the dashboard's Redis user.
 type denials struct {
 	mu    sync.Mutex
 	until map[Action]time.Time
@@ -208,24 +208,24 @@ type groupRow struct {
 	First    time.Time               `json:"first,omitzero"` // of the oldest failure
 	Last     time.Time               `json:"last,omitzero"`
 	Message  string                  `json:"message,omitempty"` // of the latest failure
-	Sample   string                  `json:"sample,omitempty"`  // the jid of that job
-	Queue    string                  `json:"queue,omitempty"`   // of that job
+	Sample   string                  `json:"sample,omitempty"`  // the jid of the latest failed job
+	Queue    string                  `json:"queue,omitempty"`   // of the latest failed job
 	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
-	Examined int                     `json:"examined"`          // the number of these
+	Examined int                     `json:"examined"`          // the number of these failures
 }
 
 // A keyScan looks for the sets of keys in use, some of them with each view.
 type keyScan struct {
 	mu     sync.Mutex
 	cursor uint64
-	found  map[string]int64 // their sizes, in this pass over the database
-	known  map[string]int64 // at the end of the last pass, or nil if this is the first one
+	found  map[string]int64 // sizes of sets, in this pass over the database
+	known  map[string]int64 // at the end of the last pass, or nil in the first pass
 }
 
 // IsRedacted reports whether data and results of jobs are neither shown nor searched.
 func (s *site) IsRedacted() bool { return s.handler.options.Redact != nil }
 
-// redactAll removes the parts of jobs in a list that may not be shown.
+// redactAll hides the secret parts of jobs in a list.
 func (s *site) redactAll(jobs []inspect.Row) {
 	if !s.IsRedacted() {
 		return
@@ -236,7 +236,7 @@ func (s *site) redactAll(jobs []inspect.Row) {
 	}
 }
 
-// redactedFailure returns the failure of a job in a list without the parts that may not be shown.
+// redactedFailure returns the failure of a job in a list without the secret parts.
 func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
 	redact := s.handler.options.Redact
 	if redact == nil || row.Failure == nil {
@@ -252,8 +252,7 @@ func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
 	return job.Failure
 }
 
-// redact removes the parts of a job that may not be shown. It also passes the failure of each
-// attempt to Redact.
+// redact hides the secret parts of a job. It also passes the failure of each attempt to Redact.
 func (s *site) redact(job *qless.Job) {
 	redact := s.handler.options.Redact
 	if redact == nil {

@@ -22,17 +22,17 @@ type uniqueData struct {
 	NoRedis bool       `json:"no_redis,omitempty"`
 }
 
-// A claimRow is a unique key with the job that holds it.
+// A claimRow is a unique key with its holder.
 type claimRow struct {
 	Key   string      `json:"key"`
 	JID   string      `json:"jid"`
 	Klass string      `json:"klass,omitempty"`
 	Queue string      `json:"queue,omitempty"`
 	State qless.State `json:"state,omitempty"`
-	Until time.Time   `json:"until,omitzero"` // the end of the claim, if it does not end with the job
+	Until time.Time   `json:"until,omitzero"` // the expiry of a claim independent of the job
 }
 
-// scanStep is the number of keys of the database that a step of a scan reads.
+// scanStep is the number of database keys read by a step of a scan.
 const scanStep = 500
 
 // unique shows the holder of a unique key, or lists some keys.
@@ -51,7 +51,7 @@ func (s *site) unique(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Unique keys", Data: data, isStill: true, search: data.Search}, err
 }
 
-// readHolder reads the holder of the key, which is JSON, or text that is its only part.
+// readHolder reads the holder of the key: JSON, or text as the only part.
 func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
 	key := data.Key
 	if !strings.HasPrefix(key, "[") || !json.Valid([]byte(key)) {
@@ -65,7 +65,7 @@ func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
 	return err
 }
 
-// scanClaims looks for keys from a cursor on, until a page is full or the time of a search is over.
+// scanClaims looks for keys from a cursor until a page is full or the time of a search is over.
 func (s *site) scanClaims(ctx context.Context, q query, data *uniqueData) error {
 	prefix := s.Client.Namespace() + "x:unique:"
 	server, err := redisx.ServerOf(ctx, s.Redis, prefix)
@@ -104,7 +104,7 @@ func (s *site) scanClaims(ctx context.Context, q query, data *uniqueData) error 
 	return nil
 }
 
-// scan returns the keys that match a pattern, step by step from a cursor on, while more are wanted.
+// scan returns the keys that match a pattern, step by step from a cursor, while more are wanted.
 func scan(
 	ctx context.Context, server redis.Cmdable, pattern string, cursor uint64,
 	isWanted func(found int) bool,
@@ -119,12 +119,12 @@ func scan(
 	}
 }
 
-// literal returns a pattern that matches only text.
+// literal returns a pattern matching only text.
 func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
 }
 
-// addHolders adds the jobs that hold the keys.
+// addHolders adds the holders of the keys.
 func (s *site) addHolders(ctx context.Context, keys []claimRow) error {
 	var jids []string
 	for _, one := range keys {

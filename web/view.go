@@ -16,21 +16,21 @@ import (
 
 // A view is the content of a page.
 type view struct {
-	template string // the name of its template, without .html
+	template string // the name of the template, without .html
 	status   int    // of the response, or 0 for 200
 	Title    string
-	Section  string    // its section of the navigation
+	Section  string    // section of the navigation
 	Data     any       // the data of the template, and of the JSON
-	isStill  bool      // it is not updated while it is open
-	isOver   bool      // it is no longer updated, but pages opened before are
-	isPart   bool      // there is more to read: it is reloaded even without JavaScript
-	refresh  int       // the seconds after which it is reloaded without JavaScript, or 0
+	isStill  bool      // not updated while open
+	isOver   bool      // no longer updated, but pages opened before are
+	isPart   bool      // not read completely: reloaded even without JavaScript
+	refresh  int       // the seconds until a reload without JavaScript, or 0
 	goTo     string    // the page to show in its place, or ""
-	search   *search   // the search whose part it shows, or nil
-	order    order     // of the rows of its table
-	Old      time.Time // when it was read, if the server has not answered since
+	search   *search   // the search partly shown, or nil
+	order    order     // of the rows of the table
+	Old      time.Time // when the view was read, if the server has not answered since
 
-	runs map[string]jobRun // of the jobs in its list
+	runs map[string]jobRun // of the jobs in the list
 }
 
 // A frame is the argument of a template.
@@ -38,12 +38,12 @@ type frame struct {
 	*view
 	Site    *site
 	Request *http.Request
-	Outcome *actions.Outcome // the outcome of the last action, if this page follows it
+	Outcome *actions.Outcome // the outcome of the last action, if the page follows one
 
 	once string
 }
 
-// Refresh returns the seconds after which the page is reloaded without JavaScript, or 0 for never.
+// Refresh returns the seconds until the page is reloaded without JavaScript, or 0 for never.
 func (f *frame) Refresh() int {
 	if f.isPart {
 		return 2
@@ -51,13 +51,13 @@ func (f *frame) Refresh() int {
 	return f.refresh
 }
 
-// Run returns the run of a job, if it was read.
+// Run returns the run of a job, if known.
 func (v *view) Run(jid string) jobRun { return v.runs[jid] }
 
-// Now returns the time, by which the browser tells ages.
+// Now returns the time, for ages in the browser.
 func (f *frame) Now() string { return iso(time.Now()) }
 
-// Live returns the URL of the page's updates, or "" if there are none.
+// Live returns the URL of the page's updates, or "" without updates.
 func (f *frame) Live() string {
 	if f.isStill || f.isOver {
 		return ""
@@ -68,8 +68,8 @@ func (f *frame) Live() string {
 // Here returns the path and query of the page.
 func (f *frame) Here() string { return f.with(nil) }
 
-// With returns the page's own URL with one parameter changed, or removed if the value is empty. It
-// starts at the first row.
+// With returns the page's own URL with one parameter changed, or removed if the value is empty. The
+// URL starts at the first row.
 func (f *frame) With(parameter, value string) string {
 	return f.with(url.Values{
 		"from": nil, "after": nil, "examined": nil, "passed": nil, "next": nil, "stop": nil,
@@ -77,12 +77,12 @@ func (f *frame) With(parameter, value string) string {
 	})
 }
 
-// Over returns the page's own URL for one of the times to choose from.
+// Over returns the page's own URL for an available time.
 func (f *frame) Over(span string) string {
 	return f.with(url.Values{"from": nil, "since": nil, "until": nil, "over": {span}})
 }
 
-// GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
+// GoOn returns the URL to load next for a search that found nothing yet, or "".
 func (f *frame) GoOn() string {
 	s := f.search
 	if s == nil || s.Next == "" || s.hasFound || f.Request.FormValue("stop") != "" {
@@ -91,7 +91,7 @@ func (f *frame) GoOn() string {
 	return f.Continue(s)
 }
 
-// Continue returns the URL at which a search continues.
+// Continue returns the URL for continuing a search.
 func (f *frame) Continue(s *search) string {
 	return f.with(url.Values{
 		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
@@ -99,10 +99,10 @@ func (f *frame) Continue(s *search) string {
 	})
 }
 
-// Stopped returns the URL of a search that does not go on by itself.
+// Stopped returns the URL of a search that does not continue by itself.
 func (f *frame) Stopped() string { return f.with(url.Values{"stop": {"1"}}) }
 
-// with returns the page's own URL with some parameters changed, or removed if they have no value.
+// with returns the page's own URL with some parameters changed, or removed if without value.
 func (f *frame) with(parameters url.Values) string {
 	query := f.Request.URL.Query()
 	query.Del("outcome")
@@ -118,7 +118,7 @@ func (f *frame) with(parameters url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// Others returns the inputs of a form that keep the parameters of the URL, except for some.
+// Others returns inputs for a form to keep the parameters of the URL, except for some.
 func (f *frame) Others(but ...string) (inputs []actions.Hidden) {
 	query := f.Request.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -133,8 +133,7 @@ func (f *frame) Others(but ...string) (inputs []actions.Hidden) {
 // the others.
 const sitesShown = 20
 
-// Sites returns the namespaces to switch between. If there are many, they are the ones around that
-// of the page.
+// Sites returns the namespaces to switch between: of many, the neighbors of the page's namespace.
 func (f *frame) Sites() []*site {
 	all := f.Site.handler.sites()
 	from := slices.Index(all, f.Site) - sitesShown/2
@@ -151,8 +150,8 @@ func (s *site) Prefix() string { return s.handler.options.Prefix }
 func (s *site) Environment() string { return s.handler.options.Environment }
 func (s *site) Colour() string      { return s.handler.options.Colour }
 
-// isFragment is the key of a context value that requests only the part of a page that is updated.
-// The value is the page's word for forms.
+// isFragment is the context key for requesting only the changing part of a page. The value is the
+// page's word for forms.
 type isFragment struct{}
 
 // prefersJSON reports whether a request prefers JSON to HTML, by its header or the parameter
@@ -178,7 +177,7 @@ func writeJSON(w http.ResponseWriter, status int, data any) {
 	_ = encoder.Encode(data)
 }
 
-// An order is the column that rows are sorted by, and the direction.
+// An order is the column for sorting rows, and the direction.
 type order struct {
 	column string
 	isBack bool
@@ -190,25 +189,25 @@ type errorData struct {
 	Code    qless.Code `json:"code,omitempty"`
 	Message string     `json:"error"`
 	Hint    string     `json:"hint,omitempty"` // advice
-	Back    string     `json:"-"`              // the page with the form, if it answers one
+	Back    string     `json:"-"`              // the page with the form, if the error answers a form
 }
 
-// A jobRun is a run of a job, with how long others take.
+// A jobRun is a run of a job, with the usual duration.
 type jobRun struct {
 	*qless.Job
 	Since time.Time
 	usualRun
 }
 
-// A usualRun has the time within which most runs of a klass in a queue end, and when one is long.
+// A usualRun has the time within which most runs of a klass in a queue end, and that of a long run.
 type usualRun struct{ Usual, long time.Duration }
 
 type queueKlass struct{ queue, klass string }
 
-// IsLong reports whether the run takes much longer than usual, as [doctor.Status] tells it.
+// IsLong reports whether the run takes much longer than usual, as in [doctor.Status].
 func (r jobRun) IsLong() bool { return r.long > 0 && time.Since(r.Since) >= r.long }
 
-// unknown returns the page of a queue, a worker or a limit that does not exist, where it can begin.
+// unknown returns the page of a missing queue, worker or limit. Queues and limits can begin there.
 func unknown(name, message string) *view {
 	return &view{
 		template: "unknown", status: http.StatusNotFound, Title: name,

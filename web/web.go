@@ -19,56 +19,55 @@ import (
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
-// A Source is a namespace that the dashboard shows.
+// A Source is a namespace of the dashboard.
 type Source struct {
-	// Name is the name of the namespace on the pages, and in their URLs if there are several. It must
-	// be unique. Defaults to the client's namespace.
+	// Name is the name of the namespace on the pages, and in URLs if there are several. Names must be
+	// unique. Defaults to the client's namespace.
 	Name string
 
 	// Client reads and changes the jobs.
 	Client *qless.Client
 
-	// Redis is the connection that the page about the server uses. Without it, that page has only the
-	// client's figures, and neither unique keys nor those of limits are listed.
+	// Redis is the connection for the page about the server. Without it, that page has only the
+	// client's figures, and neither unique keys nor the keys of limits are listed.
 	Redis redis.UniversalClient
 }
 
 // Options configure how the dashboard is mounted and what its users may do. The zero value mounts
-// it at the root and allows everything.
+// the dashboard at the root and allows everything.
 type Options struct {
-	// Allow, if set, is called before an action is offered, and again before it is done. If it
-	// panics, the user may not do the action. A panic of this and the other functions is logged.
+	// Allow, if set, is called before an action is offered, and again before the action is done. If
+	// Allow panics, the user may not do the action. Panics of this and the other functions are logged.
 	Allow func(r *http.Request, action Action) bool
 
-	// Colour is that of the Environment: red, amber, green, blue or violet. Defaults to none.
+	// Colour is the color of the Environment: red, amber, green, blue or violet. Defaults to none.
 	Colour string
 
 	// Environment is a name for all pages, such as "production".
 	Environment string
 
 	// Hosts are the host names of the dashboard for browsers, besides localhost. Requests for other
-	// names are refused, because a page of another site whose name resolves to this address could
-	// have sent them. Without Hosts, only requests over the loopback interface are checked. Addresses
-	// such as 10.1.2.3 are never refused.
+	// names are refused, because they could come from a page of another site, with a name that
+	// resolves to this address. Without Hosts, only requests over the loopback interface are checked.
+	// Addresses such as 10.1.2.3 are never refused.
 	Hosts []string
 
-	// Interval is the time between two updates of a page. Most data is read at most once per
-	// interval, for all viewers together. Defaults to 1.75 seconds.
+	// Interval is the time between two updates of a page. Most data is read at most once per interval
+	// for all viewers. Defaults to 1.75 seconds.
 	Interval time.Duration
 
-	// Late is the age of its oldest job at which a queue needs attention. Defaults to 5 minutes.
+	// Late is the age of the oldest job from which a queue needs attention. Defaults to 5 minutes.
 	Late time.Duration
 
-	// Links, if set, returns links to show on the page of a job, such as those to its trace.
+	// Links, if set, returns links for the page of a job, such as links to traces.
 	Links func(job *qless.Job) []Link
 
-	// Logger gets one record for each action, with the user, the action, the jobs and the outcome.
+	// Logger receives a record of each action, with the user, the action, the jobs and the outcome.
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Namespaces, if set, returns the namespaces that exist now, so that one that begins later than
-	// the dashboard is noticed. It is called in the background when all namespaces are viewed, at
-	// most once a minute.
+	// Namespaces, if set, returns the present namespaces, for adding namespaces newer than the
+	// dashboard. It is called in the background when all namespaces are viewed, at most once a minute.
 	Namespaces func(ctx context.Context) ([]Source, error)
 
 	// Prefix is the path at which the dashboard is mounted, such as "/queues".
@@ -78,9 +77,9 @@ type Options struct {
 	ReadOnly bool
 
 	// Redact, if set, changes the Data, Headers, Failure, Attempts, History and Progress of a job
-	// before they are shown. It gets a copy of the job, and another one for each attempt with its
-	// failure as the Failure. Elsewhere, data and results of jobs are then not shown, searched or
-	// offered as a download. If it panics, the job is shown without all that.
+	// before they are shown. Redact receives a copy of the job, and another copy for each attempt with
+	// the attempt's failure as the Failure. Elsewhere, data and results of jobs are then not shown,
+	// searched or offered as a download. If Redact panics, the job is shown without these fields.
 	Redact func(job *qless.Job)
 
 	// User, if set, returns the user of a request for the log of actions. Defaults to the user of
@@ -123,13 +122,13 @@ func invalid(format string, args ...any) error {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.root.ServeHTTP(w, r) }
 
-// isNamed reports whether a request names the dashboard like its own pages do.
+// isNamed reports whether a request names the dashboard as its own pages do.
 func (h *Handler) isNamed(r *http.Request) bool {
 	names := h.options.Hosts
 	return len(names) == 0 && !hosts.IsLocal(r) || hosts.Allows(r.Host, names)
 }
 
-// space returns the path segment of a namespace. Names with dots or a slash can't be one.
+// space returns the path segment of a namespace. A slash, or dots only, can't be a segment.
 func space(name string, i int) string {
 	if strings.Trim(name, ".") == "" || name == "/" {
 		return fmt.Sprintf("namespace-%d", i+1)
@@ -137,7 +136,7 @@ func space(name string, i int) string {
 	return url.PathEscape(name)
 }
 
-// codeOf returns the code of an error, if it has one.
+// codeOf returns the code of an error, if any.
 func codeOf(err error) qless.Code {
 	var cause *qless.Error
 	if errors.As(err, &cause) {
@@ -179,7 +178,7 @@ type streams struct {
 	most int64
 }
 
-// known are the namespaces of a dashboard. They only grow.
+// known are the namespaces of a dashboard. Namespaces are never removed.
 type known struct {
 	all []*site
 	mux *http.ServeMux // of their pages
@@ -192,10 +191,10 @@ func (h *Handler) sites() []*site { return h.known.Load().all }
 type looks struct {
 	mu   sync.Mutex
 	last time.Time
-	end  context.CancelFunc // of the last one
+	end  context.CancelFunc // of the last look
 }
 
-// halt ends a look that is under way.
+// halt ends a look under way.
 func (l *looks) halt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,10 +25,10 @@ type workersData struct {
 	runs map[string]jobRun
 }
 
-// Run returns the run of a worker whose lock ends first, if it was read.
+// Run returns the run of a worker with the earliest lock expiry, if known.
 func (d *workersData) Run(worker string) jobRun { return d.runs[worker] }
 
-// few formats the first of some names: "mail*, sms +17".
+// few formats the first names: "mail*, sms +17".
 func few(names []string) string {
 	const shown = 2
 	if len(names) <= shown+1 {
@@ -37,8 +37,8 @@ func few(names []string) string {
 	return fmt.Sprintf("%s +%d", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-// workerOrders are the columns by which workers are sorted. The column kind puts dead workers
-// first, and workers without details last.
+// workerOrders are the columns for sorting workers. The column kind puts dead workers first, and
+// workers without details last.
 var workerOrders = orders[inspect.WorkerStatus]{
 	"kind": func(w *inspect.WorkerStatus) any {
 		switch {
@@ -61,7 +61,7 @@ func infoOf(w *inspect.WorkerStatus) *inspect.WorkerInfo {
 	return cmp.Or(w.Info, w.Gone, &inspect.WorkerInfo{})
 }
 
-// workers lists the workers: the dead ones, the registered ones, then the others.
+// workers lists the workers: dead workers, registered workers, then the others.
 func (s *site) workers(ctx context.Context, q query) (*view, error) {
 	listed, err := s.listed(ctx)
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *site) workers(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Workers", Data: data, order: by}, nil
 }
 
-// The number of workers whose jobs are read with each view, and the maximum age of a reading.
+// The number of workers with jobs read by each view, and the maximum age of a reading.
 const (
 	runsAtOnce = 5
 	runsAge    = 3 * time.Second
 )
 
-// addRuns adds the known jobs of the workers. It reads some that are missing, or the oldest ones.
+// addRuns adds the known jobs of the workers. It reads some missing jobs, or the oldest readings.
 func (s *site) addRuns(ctx context.Context, data *workersData) error {
 	var names []string
 	for _, worker := range data.Workers {
@@ -122,7 +122,7 @@ func (s *site) addRuns(ctx context.Context, data *workersData) error {
 	return nil
 }
 
-// listed returns the workers that were seen recently.
+// listed returns the recently seen workers.
 func (s *site) listed(ctx context.Context) ([]inspect.WorkerStatus, error) {
 	return sampled(ctx, &s.samples, "workers", s.in.Workers)
 }
@@ -137,7 +137,7 @@ type workerData struct {
 	Listed  bool                 `json:"listed"`
 	Running int                  `json:"running"`
 	Stalled int                  `json:"stalled"`
-	Jobs    []inspect.Row        `json:"jobs"` // those with expired locks first
+	Jobs    []inspect.Row        `json:"jobs"` // jobs with expired locks first
 	Rows    rows                 `json:"-"`
 }
 
@@ -176,7 +176,7 @@ const (
 	usualAge    = time.Minute
 )
 
-// readRuns returns the runs of a list, by jid. It reads some of the usual times that are missing.
+// readRuns returns the runs of a list, by jid. It reads some of the missing usual times.
 func (s *site) readRuns(ctx context.Context, rows []inspect.Row) (map[string]jobRun, error) {
 	since := map[string]time.Time{}
 	var jids []string

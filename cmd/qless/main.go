@@ -4,8 +4,8 @@
 //	qless why mail
 //	qless failed unfail timeout --yes
 //
-// "qless help" lists the commands. The server is that of --redis, QLESS_REDIS_URL or the context in
-// use, and otherwise redis://localhost:6379.
+// "qless help" lists the commands. The server comes from --redis, QLESS_REDIS_URL or the context in
+// use, and otherwise is redis://localhost:6379.
 package main
 
 import (

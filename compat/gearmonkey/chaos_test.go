@@ -21,8 +21,8 @@ import (
 )
 
 // The server refuses commands, loses answers and crashes, and workers come and go. Every queued job
-// ends, except for the losses that the protocol allows: one for each lost answer to a pop, and the
-// jobs that a stopping worker reported as lost. No other keys are left.
+// ends, except for the losses allowed by the protocol: one for each lost answer to a pop, and the
+// jobs reported as lost by a stopping worker. No other keys are left.
 func TestChaosOfRefusals(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(c *testkit.Chaos, t testing.TB){
@@ -64,8 +64,8 @@ type chaosEnv struct {
 	random    *rand.Rand
 	queued    map[int64]bool // certainly queued
 	created   map[int64]bool // perhaps not queued
-	lostPops  int            // pops whose answer was lost
-	notBegun  int            // jobs that a worker reported as lost
+	lostPops  int            // pops with a lost answer
+	notBegun  int            // jobs reported as lost by a worker
 	miscounts int            // reported by workers
 }
 
@@ -119,7 +119,7 @@ func (c *chaosEnv) works(ctx context.Context, rdb *redis.Client) {
 	}
 }
 
-// lossLog counts the jobs that a worker reports as lost.
+// lossLog counts the jobs reported as lost by a worker.
 type lossLog struct {
 	slog.Handler
 	c *chaosEnv
@@ -136,7 +136,7 @@ func (l lossLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// popHook counts the pops whose answers were lost.
+// popHook counts the pops with lost answers.
 type popHook struct{ c *chaosEnv }
 
 func (popHook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -196,8 +196,8 @@ func (c *chaosEnv) statuses() map[string]int {
 	return all
 }
 
-// check requires that queued jobs have ended, except for the losses that the protocol allows. If no
-// answers were lost, it allows none.
+// check requires that queued jobs have ended, except for the losses allowed by the protocol. If no
+// answers were lost, no losses are allowed.
 func (c *chaosEnv) check(answered bool) {
 	c.t.Helper()
 	lost := 0

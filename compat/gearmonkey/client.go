@@ -22,18 +22,18 @@ func NewClient(rdb redis.UniversalClient) *Client {
 }
 
 // Run queues a job of a function and returns its id. Ids are counted from 1 for each function. The
-// input may be any bytes. Options set when the job runs and its priority, and whether Run waits for
-// it to end. See [At], [Blocking], [Priority] and [RollCall].
+// input may be any bytes. Options set when the job runs, the job's priority, and whether Run waits
+// for the end of the job. See [At], [Blocking], [Priority] and [RollCall].
 //
 // An id of 0 means that no job was created. If Run returns both an id and an error, the job may
 // have been created: [ErrTimeout], and [ErrUnavailable] wrapping the context's error, end the wait
-// but not the job. After any other error the job may be in no queue, or it may have been queued
+// but not the job. After any other error, the job may be in no queue, or may have been queued
 // although the reply was lost. A job is never queued twice.
 //
-// When Run waits, it does not return the job's own error: use [Client.Get] to read it.
+// A waiting Run does not return the job's own error: read it with [Client.Get].
 //
-// The steps are not a transaction, but each starts only after the one before it is done, so a
-// queued job always has its input. A user who may not publish queues jobs without an event.
+// The steps are not a transaction, but each step starts only after the previous step is done, so a
+// queued job always has its input. Without publish permission, jobs are queued without an event.
 // Cost: four commands, one round trip each; one more for a roll call and one for waiting.
 func (c *Client) Run(
 	ctx context.Context, fn string, input []byte, options ...RunOption,
@@ -92,7 +92,7 @@ func (c *Client) create(
 		return err
 	}
 	err = c.send(ctx, "PUBLISH", channelOf(fn), message(EventCreate, id)).Err()
-	if err != nil && !mayNot(err) { // a user without the right to publish can still create jobs
+	if err != nil && !mayNot(err) { // without publish permission, a user can still create jobs
 		return err
 	}
 	if r.at != nil {
@@ -101,14 +101,14 @@ func (c *Client) create(
 	return c.sendOnce(ctx, "LPUSH", queueKey(fn, string(r.priority)), id).Err()
 }
 
-// Finish ends a job that runs outside a [Worker], such as in a handler of another queue that it was
-// moved to. The status becomes success with the output or, if failure is not nil, error with the
-// text of failure as the output. The job is then kept for 25 hours, and clients waiting for it are
+// Finish ends a job that runs outside a [Worker], such as in a handler of another queue after a
+// move. The status becomes success with the output or, if failure is not nil, error with the text
+// of failure as the output. The job is then kept for 25 hours, and clients waiting for it are
 // notified.
 //
-// The job need not be busy. If it does not exist, it is created. Finishing a job twice overwrites
-// the first outcome. The commands are one transaction, without the event if the user may not
-// publish it. Cost: five commands in one round trip.
+// The job need not be busy. A missing job is created. Finishing a job twice overwrites the first
+// outcome. The commands are one transaction, without the event if the user may not publish. Cost:
+// five commands in one round trip.
 func (c *Client) Finish(
 	ctx context.Context, fn string, id int64, output []byte, failure error,
 ) error {

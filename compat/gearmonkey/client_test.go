@@ -186,7 +186,7 @@ func TestBlockingTimesOut(t *testing.T) {
 
 func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
 	e := newEnv(t)
-	// The client dials to wait, and the job has ended by the time it is connected.
+	// The client dials to wait, and the job has ended by the time of the connection.
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if e.cli("EXISTS job:F:1") == int64(1) {
 			e.works(1, echo)

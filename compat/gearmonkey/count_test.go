@@ -45,7 +45,7 @@ func serveAsChild() bool {
 	return true
 }
 
-// child starts a worker in a process of its own, and returns the process once it has a job.
+// child starts a worker in a separate process, and returns the process once the worker has a job.
 func (e *env) child() *exec.Cmd {
 	e.t.Helper()
 	events := must(e.Events(e.t.Context(), "F"))(e.t)

@@ -1,8 +1,8 @@
-// Package gearmonkey implements the GearMonkey protocol: a small asynchronous job queue that
-// programs in any language share by agreeing on the keys and commands they use in one Redis.
+// Package gearmonkey implements the GearMonkey protocol: a small asynchronous job queue shared by
+// programs in any language that agree on the keys and commands to use in one Redis.
 //
 // A job calls a function, identified by name, with an input of any bytes. A client queues the job.
-// A worker that accepts the function takes it, runs it, and stores its output:
+// A worker that accepts the function takes the job, runs it, and stores the output:
 //
 //	client := gearmonkey.NewClient(rdb)
 //	id, err := client.Run(ctx, "resize", input, gearmonkey.High)
@@ -32,11 +32,11 @@
 // # Guarantees
 //
 // The protocol has no locks. A job runs at most once: if a worker is killed, its job stays busy
-// forever, unless a [Sweeper] runs, which turns this into at least once. Commands are sent one by
-// one, as other implementations expect; the commands that begin a job are a transaction, and so are
-// the ones that end it. Commands that must not run twice are sent once, so a broken connection can
-// lose a job but never duplicates one. Package qless gives stronger guarantees; [Client.Move] moves
-// jobs there.
+// forever. A [Sweeper] turns this into at least once. Commands are sent one by one, as other
+// implementations expect; the commands that begin a job are a transaction, as are the commands that
+// end a job. Commands that must not run twice are sent once, so a broken connection can lose a job
+// but never duplicates one. Package qless gives stronger guarantees; [Client.Move] moves jobs
+// there.
 //
 // # Errors
 //

@@ -29,7 +29,7 @@ const nowUnix = 1_700_000_000
 
 var now = time.Unix(nowUnix, 0)
 
-// An env is the environment of a test: a real server of its own, and a client. Such tests run in
+// An env is the environment of a test: a separate real server, and a client. Such tests run in
 // parallel.
 type env struct {
 	*gearmonkey.Client
@@ -77,7 +77,7 @@ func (e *env) run(fn, input string, options ...gearmonkey.RunOption) int64 {
 	return id
 }
 
-// state reads a job, which must exist.
+// state reads an existing job.
 func (e *env) state(fn string, id int64) *gearmonkey.State {
 	e.t.Helper()
 	state := must(e.Get(e.t.Context(), fn, id))(e.t)
@@ -172,15 +172,15 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 	return own
 }
 
-// eventually polls until a condition holds that has no event.
+// eventually polls until a condition without an event holds.
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
 	testkit.Until(e.t, "a condition of the test", condition)
 }
 
-// monitored runs a function and returns the commands that clients sent to the server in the
-// meantime, as text, in order. The handshake of go-redis is omitted. Names of commands are in
-// capitals, as in the specification.
+// monitored runs a function and returns the commands sent by clients to the server in the meantime,
+// as text, in order. The handshake of go-redis is omitted. Names of commands are in capitals, as in
+// the specification.
 func (e *env) monitored(run func()) []string {
 	e.t.Helper()
 	var commands []string

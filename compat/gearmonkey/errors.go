@@ -35,12 +35,12 @@ var (
 	// ErrNoWorkers means that a roll call found no worker. Nothing was changed.
 	ErrNoWorkers = &Error{Code: CodeNoWorkers, Message: "no worker accepts the function"}
 
-	// ErrNotFound means that the job does not exist: it was never created, or ended more than 25 hours
-	// ago.
+	// ErrNotFound means that the job does not exist: the job was never created, or ended more than 25
+	// hours ago.
 	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
 
-	// ErrScript means that the server computes a different digest for the protocol's script than the
-	// protocol specifies, so that no worker can run there.
+	// ErrScript means that the server's digest of the protocol's script differs from the protocol's
+	// digest. No worker can run on such a server.
 	ErrScript = &Error{Code: CodeScript, Message: "the script has a different digest"}
 
 	// ErrServer means that the server rejected a command, for instance because a key has the wrong
@@ -60,8 +60,8 @@ var (
 	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 )
 
-// Error is the type of all errors that this package returns. Compare it with the sentinels using
-// [errors.Is], or inspect it using [errors.As].
+// Error is the type of all errors returned by this package. Compare errors with the sentinels using
+// [errors.Is], or inspect them using [errors.As].
 type Error struct {
 	// Op is the operation that failed, such as "run".
 	Op string
@@ -78,7 +78,7 @@ type Error struct {
 	// Message describes the problem.
 	Message string
 
-	// Err is the underlying error, such as a network error or that of a context; nil for none.
+	// Err is the underlying error, such as a network error or a context's error; nil for none.
 	Err error
 }
 

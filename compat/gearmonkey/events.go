@@ -17,8 +17,8 @@ const (
 	EventFinish EventKind = "finish" // ended, successfully or not; Get has the status
 )
 
-// EventGap means that events may have been lost: the connection broke and was restored. It concerns
-// all functions of the subscription.
+// EventGap means that events may have been lost: the connection broke and was restored. A gap
+// concerns all functions of the subscription.
 const EventGap EventKind = "gap"
 
 // An Event reports what happened to a job. A gap has no function and no id.
@@ -28,16 +28,16 @@ type Event struct {
 	ID       int64
 }
 
-// Events is a subscription to the events of some functions. It restores its connection by itself,
-// and then sends an [EventGap].
+// Events is a subscription to the events of some functions. A broken connection is restored
+// automatically, followed by an [EventGap].
 type Events struct {
 	subscription *redisx.Subscription[Event]
 }
 
 // Events subscribes to the events of some functions. Events from after the call returned are
 // delivered at most once. A reader that falls too far behind is disconnected by the server, and
-// receives a gap once it is connected again. Messages that are not part of the protocol are
-// ignored. The subscription ends when ctx is done, or with [Events.Close].
+// receives a gap once it is connected again. Messages outside the protocol are ignored. The
+// subscription ends when ctx is done, or with [Events.Close].
 func (c *Client) Events(ctx context.Context, functions ...string) (*Events, error) {
 	if len(functions) == 0 {
 		return nil, invalid("subscribe", "", "no functions are given")
@@ -67,7 +67,7 @@ func (e *Events) C() <-chan Event { return e.subscription.C() }
 // Close ends the subscription and waits until it has ended. It may be called more than once.
 func (e *Events) Close() error { return wrap("subscribe", "", 0, e.subscription.Close()) }
 
-// decodeNotice returns the event for a notice, or false if there is none.
+// decodeNotice returns the event for a notice, or false if the notice has none.
 func decodeNotice(notice redisx.Notice) (Event, bool) {
 	switch notice.Kind {
 	case redisx.Published:
@@ -78,8 +78,8 @@ func decodeNotice(notice redisx.Notice) (Event, bool) {
 	return Event{}, false
 }
 
-// decodeEvent decodes a message such as create:12. It returns false for a message that is not part
-// of the protocol.
+// decodeEvent decodes a message such as create:12. It returns false for messages outside the
+// protocol.
 func decodeEvent(channel, payload string) (Event, bool) {
 	fn, ours := strings.CutPrefix(channel, channelOf(""))
 	kind, text, _ := strings.Cut(payload, ":")

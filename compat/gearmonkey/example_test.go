@@ -113,7 +113,7 @@ func ExampleAt() {
 	// idle
 }
 
-// A roll call keeps jobs out of queues that no worker reads.
+// A roll call keeps jobs out of queues without workers.
 func ExampleRollCall() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -209,8 +209,8 @@ func ExampleClient_Events() {
 	// finish ping 1
 }
 
-// A sweeper requeues jobs that a killed worker left busy. After is far longer than any job takes
-// between two updates of its progress.
+// A sweeper requeues jobs left busy by a killed worker. After is far longer than any job takes
+// between two progress updates.
 func ExampleSweeper() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -256,7 +256,7 @@ func ExampleClient_Move() {
 	priorities := map[gearmonkey.Priority]int{gearmonkey.High: 10, gearmonkey.Low: -10}
 	moved, err := monkey.Move(ctx, "resize", func(ctx context.Context, job *gearmonkey.Moved) error {
 		options := []qless.PutOption{
-			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // a job that is moved twice stays one job
+			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // a job moved twice stays one job
 			qless.Priority(priorities[job.Priority]),
 		}
 		if wait := time.Until(job.At); wait > 0 {

@@ -1,10 +1,10 @@
 package gearmonkey
 
-// Values that the tests check against the protocol.
+// Values checked by the tests against the protocol.
 const (
 	Script    = script
 	ScriptSHA = scriptSHA
 )
 
-// LongestStop is the longest that an idle worker takes to stop, apart from computing.
+// LongestStop is the longest time for an idle worker to stop, apart from computing.
 const LongestStop = popTimeout + hangTimeout + departTimeout

@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// A Handler runs a job. The bytes it returns become the job's output. If it returns an error, the
-// job ends with status error and the error's text as its output. A panic counts as an error: its
-// text is "panic: " followed by the value, and its stack is logged.
+// A Handler runs a job. The returned bytes become the job's output. A returned error ends the job
+// with status error and the error's text as the output. A panic counts as an error with the text
+// "panic: " followed by the value, and the stack is logged.
 //
 // If the worker is stopped and its ShutdownTimeout passes, the context is canceled with the cause
 // [ErrStopped].
 type Handler func(ctx context.Context, job *Job) ([]byte, error)
 
-// A Job is a job that a worker is running.
+// A Job is a job being run by a worker.
 type Job struct {
 	Function string
 	ID       int64
@@ -40,8 +40,8 @@ func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 	return wrap("update", j.Function, j.ID, err)
 }
 
-// work calls a handler in a goroutine of its own, so that nothing it does can end the worker's, and
-// returns the status and the output. A panic becomes an error.
+// work calls a handler in a separate goroutine, to protect the worker's goroutine, and returns the
+// status and the output. A panic becomes an error.
 func (j *Job) work(
 	ctx context.Context, handler Handler, log *slog.Logger,
 ) (status Status, output []byte) {

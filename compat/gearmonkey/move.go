@@ -12,36 +12,35 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// A Moved is a job that was taken out of its queue to be put somewhere else.
+// A Moved is a job taken out of its queue to be put elsewhere.
 type Moved struct {
 	Function string
 	ID       int64
 	Input    []byte
 
-	// Priority is the queue that the job was in; empty if it was scheduled.
+	// Priority is the queue of the job; empty if the job was scheduled.
 	Priority Priority
 
-	// At is the time at which the job is due; zero if it was not scheduled.
+	// At is the due time of a scheduled job, and otherwise zero.
 	At time.Time
 }
 
-// Move takes the waiting jobs out of a function's queues, one by one in the order in which workers
-// would, scheduled ones first, and passes each to put, which puts it somewhere else. It returns the
-// number of jobs put when no more are waiting.
+// Move takes the waiting jobs out of a function's queues, one by one in the order of workers,
+// scheduled jobs first, and passes each job to put, which should put the job elsewhere. When no
+// more jobs are waiting, Move returns the number of jobs put.
 //
-// No job is lost: each is moved to a separate list (move:F:high and so on), and leaves it only when
-// put has returned. If put fails, or the job can't be read, the job is set aside (aside:F:high and
-// so on), the others are moved, and at the end it returns to its place in the queue. The error then
-// joins the errors of all these jobs, with their ids. After ten failures in a row, Move stops: the
-// jobs are not the reason. It also stops when the context ends.
+// No job is lost: each job is moved to a separate list (move:F:high and so on), and leaves the list
+// only when put has returned. If put fails, or the job can't be read, the job is set aside
+// (aside:F:high and so on) while the others are moved, and finally returns to its place in the
+// queue. The error then joins the errors of all these jobs, with their ids. After ten failures in a
+// row, Move stops: the jobs are not the reason. Move also stops when the context ends.
 //
-// The next Move begins with the jobs that a killed process left in those lists, and no worker gets
-// them before. A job may therefore be put twice: put it under an id made of its function and ID.
-// Run one Move per function at a time, and no workers, which would also run the jobs that return.
+// The next Move begins with jobs left in these lists by a killed process; no worker takes them
+// before. A job may therefore be put twice: put should use an id made of the function and the ID.
+// Run one Move per function at a time, and no workers, which would also run the returned jobs.
 //
-// Jobs that workers have taken stay with them. To clients that call [Client.Get] or wait for it, a
-// moved job stays idle until [Client.Finish] is called. A job that no longer exists or has ended is
-// skipped.
+// Jobs already taken stay with their workers. To clients that call [Client.Get] or wait, a moved
+// job stays idle until [Client.Finish] is called. Missing and ended jobs are skipped.
 //
 // Each step is atomic. Cost: three commands per job, one round trip each, and one per queue.
 func (c *Client) Move(
@@ -59,7 +58,7 @@ func (c *Client) Move(
 	return m.moved, errors.Join(m.failed...)
 }
 
-// mostFailures is how many jobs in a row may fail to be moved.
+// mostFailures is how many jobs in a row may fail to move.
 const mostFailures = 10
 
 // mover moves the jobs of a function.
@@ -71,16 +70,16 @@ type mover struct {
 	queue  string // high, normal, low or scheduled
 	moved  int
 	failed []error // of the jobs set aside
-	inARow int     // how many of them came last
+	inARow int     // how many of the failures came last, in a row
 }
 
-// moving returns the key of the jobs being moved, and aside that of the jobs set aside.
+// moving returns the key of the jobs being moved, and aside the key of the jobs set aside.
 func (m *mover) moving() string { return "move:" + m.fn + ":" + m.queue }
 func (m *mover) aside() string  { return "aside:" + m.fn + ":" + m.queue }
 
-// all moves the jobs of a queue. In the end, those set aside return to it.
+// all moves the jobs of a queue. In the end, jobs set aside return to the queue.
 func (m *mover) all(ctx context.Context) (err error) {
-	if err := m.giveBack(ctx); err != nil { // what a killed process has set aside
+	if err := m.giveBack(ctx); err != nil { // jobs set aside by a killed process
 		return err
 	}
 	defer func() { err = errors.Join(err, m.giveBack(context.WithoutCancel(ctx))) }()
@@ -95,7 +94,7 @@ func (m *mover) all(ctx context.Context) (err error) {
 	}
 }
 
-// one puts a job that is being moved, or sets it aside.
+// one puts a job being moved, or sets it aside.
 func (m *mover) one(ctx context.Context, text string, at time.Time) error {
 	id, ok := parseID(text)
 	if !ok {
@@ -144,8 +143,8 @@ func (m *mover) run(ctx context.Context, script, from, to string, args ...any) *
 	return m.client.send(ctx, append([]any{"EVAL", script, 2, from, to}, args...)...)
 }
 
-// setAsideScript sets a job aside (in KEYS[2]) that is being moved (KEYS[1]). giveBackScript
-// returns all such jobs (KEYS[2]) to the queue (KEYS[1]). Run twice, they do no more.
+// setAsideScript sets a job being moved (KEYS[1]) aside (KEYS[2]). giveBackScript returns all such
+// jobs (KEYS[2]) to the queue (KEYS[1]). A second run has no further effect.
 const (
 	setAsideScript = `
 local due = redis.call('TYPE', KEYS[1]).ok == 'zset' and redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -168,9 +167,9 @@ end
 return 1`
 )
 
-// takeListScript and takeScheduledScript return the first of the jobs being moved (KEYS[2]) or, if
-// there are none, move the first of the queue (KEYS[1]) there and return it. Run twice, they return
-// the same job.
+// takeListScript and takeScheduledScript return the first of the jobs being moved (KEYS[2]).
+// Without any, they first move the first job of the queue (KEYS[1]) there. A second run returns the
+// same job.
 const (
 	takeListScript = `
 local id = redis.call('LINDEX', KEYS[2], -1) or redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
@@ -188,8 +187,8 @@ end
 return item`
 )
 
-// take starts moving the next job. It returns the job's id, which may be any text, and its due
-// time, and reports whether there is one.
+// take starts moving the next job, if any. It returns the job's id, which may be any text, and due
+// time, and reports whether a job was found.
 func (m *mover) take(ctx context.Context) (id string, at time.Time, found bool, err error) {
 	text := takeListScript
 	if m.queue == scheduled {
@@ -206,7 +205,7 @@ func (m *mover) take(ctx context.Context) (id string, at time.Time, found bool, 
 	return item[0], time.Unix(int64(score), 0), true, err
 }
 
-// drop removes a job from those being moved. It is the only one, so the command may be retried.
+// drop removes a job from the jobs being moved. It is the only one, so the command may be retried.
 func (m *mover) drop(ctx context.Context, text string) error {
 	var err error
 	if m.queue == scheduled {

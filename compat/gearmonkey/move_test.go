@@ -115,8 +115,8 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 	}
 }
 
-// Jobs are moved to qless in pieces, while GearMonkey clients wait for them, and a qless worker
-// reports their outcomes.
+// Jobs are moved to qless in pieces, while GearMonkey clients wait, and a qless worker reports the
+// outcomes.
 func TestMoveToQless(t *testing.T) {
 	e := newEnv(t)
 	client, err := qless.New(e.rdb, &qless.ClientConfig{Clock: func() time.Time { return now }})

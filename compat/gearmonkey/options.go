@@ -19,26 +19,26 @@ type runOption func(*runOptions)
 func (o runOption) applyRun(r *runOptions) { o(r) }
 
 // At schedules a job for a time, in whole seconds; fractions are rounded up. A due job runs before
-// all unscheduled ones, so it has no [Priority]. Times before 1970 are invalid, because no worker
+// all unscheduled jobs, and so has no [Priority]. Times before 1970 are invalid, because no worker
 // would find the job.
 //
-// Whether a job is due is decided by the clock of the worker that asks.
+// The asking worker's clock decides whether a job is due.
 func At(t time.Time) RunOption {
 	return runOption(func(r *runOptions) { r.at = &t })
 }
 
 // Blocking makes Run wait until the job has ended, successfully or not, or until the timeout has
 // passed: Run then returns [ErrTimeout], and the job continues. The timeout is in whole seconds,
-// rounded up; 0 waits forever. It starts when the job is queued, so with [At] it includes the time
-// until the job is due.
+// rounded up; 0 waits forever. The timeout starts when the job is queued; with [At], it includes
+// the time until the job is due.
 //
-// Each wait uses a connection of its own, outside the pool.
+// Each wait uses a separate connection, outside the pool.
 func Blocking(timeout time.Duration) RunOption {
 	return runOption(func(r *runOptions) { r.blocking, r.timeout = true, timeout })
 }
 
-// A Priority selects the queue that a job goes into. Workers take jobs from [High] first, then
-// [Normal], then [Low]. It is an option of [Client.Run]. Defaults to Normal.
+// A Priority selects a job's queue. Workers take jobs from [High] first, then [Normal], then [Low].
+// A Priority is an option of [Client.Run]. Defaults to Normal.
 type Priority string
 
 // The priorities.
@@ -50,14 +50,13 @@ const (
 
 func (p Priority) applyRun(r *runOptions) { r.priority = p }
 
-// RollCall makes Run check first that some worker accepts the function, and return [ErrNoWorkers]
-// if none does. Workers may come and go right after the check, and workers that were killed still
-// count.
+// RollCall makes Run first check whether any worker accepts the function, and otherwise return
+// [ErrNoWorkers]. Workers may come and go right after the check, and killed workers still count.
 func RollCall() RunOption {
 	return runOption(func(r *runOptions) { r.rollCall = true })
 }
 
-// longestTimeout is the longest time that the clocks of every party can count.
+// longestTimeout is the longest time supported by the clocks of every party.
 const longestTimeout = 100 * 365 * 24 * time.Hour
 
 // gather applies the options of a run and checks the result.

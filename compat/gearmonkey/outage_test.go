@@ -15,7 +15,7 @@ import (
 )
 
 // If the server goes away while a job runs, the outcome is stored once the server is back, even if
-// it has lost the script.
+// the script is gone.
 func TestOutcomeIsStoredWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -61,7 +61,7 @@ func TestStopDoesNotWaitForAServer(t *testing.T) {
 	require.Equal(t, "F", own.Function, "its count is too high")
 }
 
-// A pop whose reply is lost loses a job. It is not silently retried.
+// A pop with a lost reply loses a job, and is not silently retried.
 func TestLostAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"EVALSHA", "BRPOP"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A refusal while a job begins, runs or ends only delays it, and no event is published that has not
-// happened.
+// A refusal while a job begins, runs or ends only delays the job, and no event is published for
+// something that has not happened.
 func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range testkit.Refusals {
@@ -51,8 +51,7 @@ func TestARefusalLosesNoJobAndNoOutcome(t *testing.T) {
 	}
 }
 
-// A server out of memory still gives out jobs, but accepts neither their beginnings nor their
-// outcomes.
+// A server out of memory still gives out jobs, but accepts neither beginnings nor outcomes of jobs.
 func TestAWorkerThatIsStoppedWithoutMemoryLosesNothing(t *testing.T) {
 	e := newEnv(t)
 	if strings.Contains(e.rdb.Info(t.Context(), "server").Val(), "redis_version:6") {

@@ -17,9 +17,9 @@ type shift struct {
 	cfg       WorkerConfig
 	log       *slog.Logger
 	functions []string
-	queues    []string         // the lists, in the order in which they are checked
+	queues    []string         // the lists, in the order of checking
 	routes    map[string]route // by queue
-	signedIn  int              // the number of functions that count the worker
+	signedIn  int              // the number of functions counting the worker
 }
 
 // route is the function and the handler for the jobs of a queue.
@@ -53,7 +53,7 @@ func (s *shift) signIn(ctx context.Context) error {
 }
 
 // signOut removes the worker from the counts. A count below zero means that the server lost its
-// data: the count is restored, because it no longer included this worker.
+// data: the count, which no longer included this worker, is restored.
 func (s *shift) signOut(ctx context.Context) error {
 	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
 	defer cancel(nil)
@@ -118,9 +118,9 @@ func (s *shift) loop(ctx context.Context) error {
 	return nil
 }
 
-// take returns a queue and the id taken from it, or nothing if there was no job for a second. A pop
-// in progress is not canceled, since the server might be returning a job. If the server hangs, the
-// pop continues in the background, and a job that it returns is put back.
+// take returns a queue and the id taken from it, or nothing after a second without a job. A pop in
+// progress is not canceled, since the server might be returning a job. If the server hangs, the pop
+// continues in the background, and a job returned late is put back.
 func (s *shift) take(ctx context.Context) ([]string, error) {
 	type result struct {
 		item []string
@@ -152,11 +152,11 @@ func (s *shift) take(ctx context.Context) ([]string, error) {
 	return nil, wrap("work", s.functions[0], 0, ctx.Err())
 }
 
-// hangTimeout is the time beyond popTimeout for which a stopping worker waits for a hanging server.
+// hangTimeout is how much longer than popTimeout a stopping worker waits for a hanging server.
 const hangTimeout = 750 * time.Millisecond
 
-// now returns the current time for each of the functions. The clock is the user's: if it panics, it
-// must do so in the goroutine that called Work.
+// now returns the current time for each function. The clock is the user's: a panic must happen in
+// the goroutine that called Work.
 func (s *shift) now() []time.Time {
 	now := make([]time.Time, len(s.functions))
 	for i := range now {
@@ -177,7 +177,7 @@ func (s *shift) ask(ctx context.Context, now []time.Time) ([]string, error) {
 	return item, wrap("work", s.functions[0], 0, err)
 }
 
-// putBackLate puts back a job that arrived after the worker had stopped.
+// putBackLate puts back a job that arrived after the worker's stop.
 func (s *shift) putBackLate(ctx context.Context, queue, text string, now time.Time) {
 	r := s.routes[queue]
 	id, ok := parseID(text)
@@ -190,8 +190,8 @@ func (s *shift) putBackLate(ctx context.Context, queue, text string, now time.Ti
 	}
 }
 
-// work runs a job that was taken from a queue. It returns false if the server did not let the job
-// begin, and the job is back in its queue.
+// work runs a job taken from a queue. It returns false if the server refused to begin the job, and
+// the job is back in its queue.
 func (s *shift) work(ctx context.Context, queue, text string) bool {
 	r := s.routes[queue]
 	log := s.log.With("function", r.fn, "id", text)
@@ -222,9 +222,8 @@ func (s *shift) work(ctx context.Context, queue, text string) bool {
 	return true
 }
 
-// begin reads and begins a job that was taken. It reports false if the server refused that, and the
-// job is back in its queue. Otherwise it retries until the server replies, or the worker has been
-// stopped for a while.
+// begin reads and begins a taken job. It reports false if the server refused that, and the job is
+// back in its queue. Without a reply, begin retries until the worker has been stopped for a while.
 func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, err error) {
 	stopping, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
 	defer cancel(nil)
@@ -261,8 +260,8 @@ func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, 
 	}
 }
 
-// end stores the outcome of a job. It retries until the server accepts it, or the worker has been
-// stopped for a while.
+// end stores the outcome of a job. It retries until the server accepts the outcome, or the worker
+// has been stopped for a while.
 func (s *shift) end(
 	worker context.Context, job *Job, status Status, output []byte,
 ) error {
@@ -307,13 +306,13 @@ func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 	}
 }
 
-// isFinal reports whether an error is final: the job is gone, has ended, or its key is not a job's.
+// isFinal reports whether an error is final: the job is gone or ended, or its key has another type.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) || redisx.IsDamage(err)
 }
 
-// neverRan reports whether a command that is sent once has certainly not run: the server refused
-// it, or was not reached.
+// neverRan reports whether a command sent once has certainly not run: the server refused the
+// command, or was not reached.
 func neverRan(err error) bool { return redisx.IsAnswer(err) || redisx.NeverRan(err) }
 
 // failed logs the first of several failures in a row.

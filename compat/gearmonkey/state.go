@@ -11,12 +11,12 @@ type Status string
 // The statuses.
 const (
 	StatusIdle    Status = "idle"    // waits for a worker
-	StatusBusy    Status = "busy"    // a worker runs it, or was killed while running it
+	StatusBusy    Status = "busy"    // being run by a worker, or left by a killed worker
 	StatusSuccess Status = "success" // ended successfully
 	StatusError   Status = "error"   // ended with an error
 )
 
-// Finished reports whether s is the status of a job that has ended.
+// Finished reports whether s is the status of an ended job.
 func (s Status) Finished() bool { return s == StatusSuccess || s == StatusError }
 
 // A State is a snapshot of a job.
@@ -25,14 +25,14 @@ type State struct {
 	ID       int64
 	Status   Status
 	Input    []byte
-	Output   []byte // the handler's output, or the text of its error; nil until the job ends
+	Output   []byte // the handler's output, or the error's text; nil until the job ends
 
-	// Dividend and Divisor are the progress: Dividend out of Divisor is done. They are 0 if the
-	// worker reported none, or not a number.
+	// Dividend and Divisor are the progress: Dividend out of Divisor is done. Both are 0 if the worker
+	// reported none, or not a number.
 	Dividend, Divisor float64
 }
 
-// Progress returns the part of the job that its worker has reported as done, from 0 to 1.
+// Progress returns the completed part of the job, as reported by the worker, from 0 to 1.
 func (s *State) Progress() float64 {
 	if s.Divisor <= 0 {
 		return 0
@@ -72,7 +72,7 @@ func (c *Client) Get(ctx context.Context, fn string, id int64) (*State, error) {
 	}, nil
 }
 
-// bytesOf returns a field, or nil if it is not set.
+// bytesOf returns a field, or nil if unset.
 func bytesOf(fields map[string]string, name string) []byte {
 	text, ok := fields[name]
 	if !ok {

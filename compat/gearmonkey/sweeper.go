@@ -15,15 +15,15 @@ import (
 
 // SweeperConfig configures a [Sweeper].
 type SweeperConfig struct {
-	// After is the time that a job must be busy without an update of its progress to count as lost.
-	// It must be longer than any job takes between two updates: a job swept while it is still
-	// running runs twice. It has no default.
+	// After is how long a busy job may go without a progress update before it counts as lost. After
+	// must be longer than any job takes between two updates: a job swept while running runs twice. It
+	// has no default.
 	After time.Duration
 
 	// Clock returns the current time. Defaults to [time.Now].
 	Clock func() time.Time
 
-	// Functions are the functions whose jobs are checked.
+	// Functions are the functions with jobs to check.
 	Functions []string
 
 	// Interval is the time between the sweeps of [Sweeper.Run]. Defaults to a tenth of After.
@@ -32,26 +32,26 @@ type SweeperConfig struct {
 	// Logger receives the sweeper's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Priority is the priority with which lost jobs are requeued, because their original one is not
-	// stored. Defaults to [Normal].
+	// Priority is the priority of requeued jobs, because the original priority is not stored. Defaults
+	// to [Normal].
 	Priority Priority
 }
 
-// A Sweeper requeues jobs that a killed worker left busy. Sweeping is not part of the protocol, in
-// which only age tells a lost job from a long one, so with a Sweeper jobs run at least once instead
-// of at most once. Nothing is swept unless a Sweeper runs.
+// A Sweeper requeues jobs left busy by a killed worker. Sweeping is not part of the protocol, in
+// which only age distinguishes a lost job from a long one. With a Sweeper, jobs therefore run at
+// least once instead of at most once. Nothing is swept unless a Sweeper runs.
 //
-// Jobs that a worker had taken but not yet started look idle and are not found.
+// Jobs taken but not yet started look idle and are not found.
 //
-// A sweeper remembers what it has seen and does not share that with others, so run one per
-// function. It is not safe for concurrent use.
+// A sweeper's memory is not shared, so run one sweeper per function. A Sweeper is not safe for
+// concurrent use.
 type Sweeper struct {
 	client *Client
 	cfg    SweeperConfig
 	seen   map[string]map[int64]sighting // busy jobs, by function and id
 }
 
-// sighting records the time since which a job has had the same progress.
+// sighting records since when a job has had the same progress.
 type sighting struct {
 	since    time.Time
 	progress string
@@ -76,8 +76,8 @@ func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
 	return &Sweeper{client: client, cfg: config, seen: map[string]map[int64]sighting{}}
 }
 
-// Run sweeps at every interval until ctx is done, and then returns nil. It returns an error only
-// for an invalid configuration, [ErrInvalid]; other errors are logged.
+// Run sweeps at every interval until ctx is done, and then returns nil. For an invalid
+// configuration, Run returns [ErrInvalid]; other errors are logged.
 func (s *Sweeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(s.cfg.Interval, 1))
 	defer ticker.Stop()
@@ -99,14 +99,13 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep sweeps once, and returns the number of requeued jobs. A job is never requeued the first
-// time that it is seen. An error for one function or job does not affect the others; the errors are
-// joined. A job that could not be requeued counts as seen for the first time again. Keys of another
-// type that are named like jobs are skipped.
+// Sweep sweeps once, and returns the number of requeued jobs. A job is never requeued when first
+// seen. An error for one function or job does not affect the others; the errors are joined. A job
+// with a failed requeue counts as first seen again. Keys of another type with names of jobs are
+// skipped.
 //
-// Requeueing a job is atomic, and is skipped if the job has ended meanwhile. Cost: a scan of all
-// keys of the function's server, a command for each job of the functions, and one for each lost
-// job.
+// Requeueing a job is atomic, and skipped if the job has ended meanwhile. Cost: a scan of all keys
+// of the function's server, a command for each job of the functions, and one for each lost job.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -137,7 +136,7 @@ func (s *Sweeper) sweep(ctx context.Context, fn string) (int, error) {
 			sight = sighting{since: now, progress: progress}
 		}
 		if now.Sub(sight.since) >= s.cfg.After {
-			lost = append(lost, id) // forget it, too: it may be requeued even if the reply is lost
+			lost = append(lost, id) // forget the job, too: a requeue may succeed even if the reply is lost
 		} else {
 			seen[id] = sight
 		}
@@ -171,7 +170,7 @@ func (s *Sweeper) check() error {
 	return checkPriority("sweep", "", s.cfg.Priority)
 }
 
-// scanCount is the number of keys that one step of a scan examines.
+// scanCount is the number of keys examined by one step of a scan.
 const scanCount = 1000
 
 // busy returns the progress of the busy jobs of a function, by id.
@@ -195,7 +194,7 @@ func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) 
 	return jobs, nil
 }
 
-// addBusy adds the keys that are busy jobs to jobs.
+// addBusy adds the keys of busy jobs to jobs.
 func (c *Client) addBusy(
 	ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string,
 ) error {
@@ -236,7 +235,7 @@ redis.call('HMSET', KEYS[1], 'status', 'idle')
 redis.call('HDEL', KEYS[1], 'status:dividend', 'status:divisor')
 return 1`
 
-// requeue requeues a job if it is busy, and reports whether it was. It is sent once.
+// requeue requeues a job if it is busy, and reports whether it was. The script is sent once.
 func (c *Client) requeue(
 	ctx context.Context, fn string, id int64, priority Priority,
 ) (bool, error) {

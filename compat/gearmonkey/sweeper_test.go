@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// sweeping is a sweeper's config with a clock that the test moves.
+// sweeping is a sweeper's config with a clock moved by the test.
 func sweeping(clock *time.Time) gearmonkey.SweeperConfig {
 	return gearmonkey.SweeperConfig{
 		After:     time.Minute,

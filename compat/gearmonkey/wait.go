@@ -31,9 +31,9 @@ func (c *Client) wait(ctx context.Context, fn string, id int64, timeout time.Dur
 	return nil
 }
 
-// connectionOf returns a client with a connection of its own to the server of a key, and a function
-// that closes it, even during a wait. A pooled connection would be unavailable to others for the
-// whole wait, which nothing could end. For clients of anything but a single server or a cluster,
+// connectionOf returns a client with a separate connection to the server of a key, and a function
+// to close it, even during a wait. A pooled connection would be unavailable to others for the whole
+// wait, which nothing could end. For clients of anything but a single server or a cluster,
 // connectionOf returns the shared client, and the wait does not notice the end of the context.
 func (c *Client) connectionOf(
 	ctx context.Context, key string,

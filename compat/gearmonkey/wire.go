@@ -15,16 +15,16 @@ import (
 
 // Constants of the protocol.
 const (
-	// script takes the first due id of a scheduled queue. The protocol identifies it by the digest of
-	// exactly these bytes.
+	// script takes the first due id of a scheduled queue. The protocol identifies the script by the
+	// digest of exactly these bytes.
 	script = "local item = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, 1); " +
 		"if (#item > 0) then redis.call('ZREM', KEYS[1], item[1]); " +
 		"return { KEYS[1],  item[1] }; end"
 	scriptSHA = "5231827cd49b540660ef44969b38cc858f157824"
 
 	popTimeout = time.Second // of a worker's BRPOP
-	jobSeconds = 90000       // the time for which a finished job is kept
-	lockTTL    = 10          // seconds that the lock of a finished job is kept
+	jobSeconds = 90000       // how long a finished job is kept
+	lockTTL    = 10          // how many seconds the lock of a finished job is kept
 )
 
 // The queues of a function, in the order in which workers check them.
@@ -42,7 +42,7 @@ func message(kind EventKind, id int64) string { return string(kind) + ":" + form
 
 func formatID(id int64) string { return strconv.FormatInt(id, 10) }
 
-// parseID parses an id as INCR formats it: decimal and positive, without a sign or leading zeros.
+// parseID parses an id as formatted by INCR: decimal and positive, without sign or leading zeros.
 func parseID(text string) (int64, bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil && id > 0 && formatID(id) == text
@@ -75,8 +75,8 @@ func pop(
 }
 
 // popDue takes a due id from a function's scheduled queue, and returns the queue and the id, or
-// nothing if none is due. It is sent once, unless the server does not know the script: then the
-// script is loaded first.
+// nothing if no id is due. The script is sent once; if the server does not know the script, it is
+// loaded first.
 func (c *Client) popDue(ctx context.Context, fn string, now time.Time) ([]string, error) {
 	args := []any{"EVALSHA", scriptSHA, 1, queueKey(fn, scheduled), now.Unix()}
 	cmd := c.sendOnce(ctx, args...)
@@ -107,8 +107,8 @@ func (c *Client) loadScript(ctx context.Context) error {
 }
 
 // input returns the input of a job. It returns [ErrNotFound] if the job is gone: starting it would
-// create it again, without an expiry. It returns [ErrFinished] if the job has ended, as a requeued
-// one may have.
+// create the job again, without an expiry. It returns [ErrFinished] if the job, perhaps requeued
+// before, has ended.
 func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, error) {
 	fields, err := c.rdb.HMGet(ctx, jobKey(fn, id), "status", "input").Result()
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, er
 	return []byte(text), nil
 }
 
-// begin marks a job as busy and announces it. It may be retried.
+// begin marks a job as busy and announces it. The call may be retried.
 func (c *Client) begin(ctx context.Context, fn string, id int64) error {
 	return wrap("work", fn, id, c.together(ctx, [][]any{
 		{"PUBLISH", channelOf(fn), message(EventStart, id)},
@@ -132,7 +132,7 @@ func (c *Client) begin(ctx context.Context, fn string, id int64) error {
 	}))
 }
 
-// end stores and announces the outcome of a job. It may be retried: clients are then notified
+// end stores and announces the outcome of a job. The call may be retried: clients are then notified
 // twice.
 func (c *Client) end(
 	ctx context.Context, op, fn string, id int64, status Status, output []byte,
@@ -146,9 +146,8 @@ func (c *Client) end(
 	}))
 }
 
-// together sends commands as one transaction, so that no event is published for a change that the
-// server refuses because it is out of memory or has too few replicas. If the user may not publish,
-// events are omitted.
+// together sends commands as one transaction: a change refused for lack of memory or replicas
+// publishes no event. If the user may not publish, events are omitted.
 func (c *Client) together(ctx context.Context, lines [][]any) error {
 	pipe := c.rdb.TxPipeline()
 	var publish *redis.Cmd
@@ -174,13 +173,13 @@ func (c *Client) together(ctx context.Context, lines [][]any) error {
 	}))
 }
 
-// mayNot reports whether a command was refused because the user has no right to it.
+// mayNot reports whether a command was refused for lack of permission.
 func mayNot(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
-// allowOOM begins a script that Redis 7 or later runs even if it is out of memory.
+// allowOOM begins a script for Redis 7 or later to run even without free memory.
 const allowOOM = "#!lua flags=allow-oom\n"
 
-// Scripts by which a stopping worker cleans up.
+// Scripts for the cleanup of a stopping worker.
 const (
 	// putBackScript requeues a job as the next one. KEYS: the job and the queue. ARGV: the id, and
 	// for a scheduled queue the score.
@@ -195,8 +194,8 @@ if redis.pcall('HGET', KEYS[1], 'status') == 'busy' then
 end
 return 1`
 
-	// endScript is end. KEYS: the job and the lock. ARGV: status, output, channel, message, and the
-	// times for which job and lock are kept.
+	// endScript is end. KEYS: the job and the lock. ARGV: status, output, channel, message, and how
+	// long job and lock are kept.
 	endScript = `
 redis.call('HMSET', KEYS[1], 'status', ARGV[1], 'output', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
@@ -209,7 +208,7 @@ return 1`
 	decrScript = `return redis.call('DECR', KEYS[1])`
 )
 
-// force runs a script even if the server is out of memory. It is sent once.
+// force runs a script even if the server is out of memory. The script is sent once.
 func (c *Client) force(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
 	line := []any{"EVAL", allowOOM + script, len(keys)}
 	for _, key := range keys {

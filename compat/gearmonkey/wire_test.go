@@ -21,7 +21,7 @@ import (
 	"github.com/qless/qless-go/compat/gearmonkey"
 )
 
-// The digest that the specification fixes, and the text whose digest it is.
+// The digest fixed by the specification, and the text with this digest.
 const (
 	specSHA  = "5231827cd49b540660ef44969b38cc858f157824"
 	specText = `local item = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, 1); ` +
@@ -242,7 +242,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Plain commands, as the specification lists them, act as a client of our worker.
+// Plain commands, as listed by the specification, act as a client of our worker.
 func TestPlainClientOfOurWorker(t *testing.T) {
 	e := newEnv(t)
 	worker := e.worker(func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
@@ -285,7 +285,7 @@ func TestPlainClientOfOurWorker(t *testing.T) {
 	require.Equal(t, "0", e.cli("GET count:F"))
 }
 
-// Plain commands, as the specification lists them, act as a worker of our client.
+// Plain commands, as listed by the specification, act as a worker of our client.
 func TestPlainWorkerOfOurClient(t *testing.T) {
 	e := newEnv(t)
 	require.Equal(t, specSHA, e.rdb.Do(t.Context(), "SCRIPT", "LOAD", specText).Val())

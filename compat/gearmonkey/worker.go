@@ -13,14 +13,14 @@ import (
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
 type WorkerConfig struct {
-	// Clock returns the time used to find the scheduled jobs that are due. Defaults to [time.Now].
+	// Clock returns the time for finding due scheduled jobs. Defaults to [time.Now].
 	Clock func() time.Time
 
 	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is the longest time that a running job may continue after the worker is
-	// stopped. Then its context is canceled. Defaults to 20 s.
+	// ShutdownTimeout limits how long a running job may continue after the worker is stopped. Then the
+	// job's context is canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -39,18 +39,18 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	return c
 }
 
-// A Worker runs the jobs of the functions that it accepts.
+// A Worker runs the jobs of its accepted functions.
 type Worker struct {
 	client *Client
 	cfg    WorkerConfig
 
 	mu       sync.Mutex
 	handlers map[string]Handler
-	order    []string // functions in the order in which they were first accepted
+	order    []string // functions in the order of first acceptance
 	problem  error    // errors of Accept
 }
 
-// NewWorker returns a worker that accepts no function yet.
+// NewWorker returns a worker without accepted functions.
 func NewWorker(client *Client, config WorkerConfig) *Worker {
 	return &Worker{client: client, cfg: config.withDefaults(), handlers: map[string]Handler{}}
 }
@@ -60,7 +60,7 @@ func NewWorker(client *Client, config WorkerConfig) *Worker {
 //
 // One function per worker is best. With several, due jobs come first, then those with high
 // priority, and so on. Within each level, the function accepted first comes first, and the others
-// wait as long as it has jobs.
+// wait while that function has jobs.
 func (w *Worker) Accept(fn string, handler Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,27 +78,27 @@ func (w *Worker) Accept(fn string, handler Handler) {
 	w.handlers[fn] = handler
 }
 
-// Work runs jobs, one at a time, until ctx is done. Then it takes no more jobs, gives a running job
-// the ShutdownTimeout to end, waits until its handler has returned, and returns nil. An idle worker
-// takes up to a second to stop, because a job on its way to it would otherwise be lost, and up to
-// four if the server hangs. To stop on a signal, use a context from [os/signal.NotifyContext].
+// Work runs jobs, one at a time, until ctx is done. Then Work takes no more jobs, gives a running
+// job the ShutdownTimeout to end, waits for the handler to return, and returns nil. An idle worker
+// takes up to a second to stop, to avoid losing a job under way, and up to four if the server
+// hangs. To stop on a signal, use a context from [os/signal.NotifyContext].
 //
 // To run several jobs at once, call Work several times concurrently: clients see each call as a
-// worker of its own, and each needs a connection from the pool.
+// separate worker, and each call needs a connection from the pool.
 //
 // Work returns an error if it could not start: [ErrInvalid], [ErrScript], [ErrUnavailable] or
-// [ErrServer]. If the server goes away or refuses commands later, Work waits for it, also to store
-// the outcome of a job; once ctx is done, it waits at most two seconds. A job that the server does
-// not let begin goes back to its queue, and the worker takes no other for a while. An error after
-// that lists the functions that may still count the worker because the server was away. A function
-// may also count the worker if the reply to joining its count was lost.
+// [ErrServer]. If the server goes away or refuses commands later, Work waits for the server, also
+// to store the outcome of a job; once ctx is done, Work waits at most two seconds. If the server
+// refuses to begin a job, the job returns to its queue, and the worker takes no other job for a
+// while. An error after stopping lists the functions that may still count the worker because the
+// server was away. A function may also count the worker if the reply to joining the count was lost.
 //
 // A scheduled job may start up to a second late.
 //
 // The begin and the end of a job are a transaction each, without the event if the user may not
-// publish it. Cost of a job: ten commands in five round trips, one less of each if it was
-// scheduled, and one more for each further function. An idle worker sends as many commands a second
-// as it has functions, plus one.
+// publish. Cost of a job: ten commands in five round trips, one less of each for a scheduled job,
+// and one more for each further function. An idle worker sends one command a second, plus one for
+// each function.
 func (w *Worker) Work(ctx context.Context) (err error) {
 	s, err := w.newShift()
 	if err != nil || ctx.Err() != nil {

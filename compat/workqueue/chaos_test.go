@@ -99,8 +99,8 @@ func (e *env) drain() {
 	e.light()
 }
 
-// The server refuses commands, loses answers and crashes. Every item whose adding was confirmed is
-// run and completed, no item is completed twice, and no key is left.
+// The server refuses commands, loses answers and crashes. Every item with a confirmed add is run
+// and completed, no item is completed twice, and no key is left.
 func TestChaosOfRefusals(t *testing.T) {
 	for name, disturb := range map[string]func(c *testkit.Chaos, t testing.TB){
 		"refusals": func(c *testkit.Chaos, t testing.TB) { c.Refusing(t, 16) },
@@ -229,15 +229,15 @@ func (c *refusalsEnv) check(told bool) {
 		len(c.added), len(c.run), len(c.completed))
 }
 
-// A walk interleaves steps of this package and of clients like the crate in any order in which
-// their commands may arrive at the server. Each client can stop after any step.
+// A walk interleaves steps of this package and of clients like the crate in any possible order of
+// arrival of their commands at the server. Each client can stop after any step.
 type walk struct {
 	*env
 	popped []string          // by other clients, which have not leased them yet
 	leased []*workqueue.Item // by this package, at some time
 }
 
-// steps are the steps that may happen next to an item.
+// steps are the possible next steps for an item.
 var steps = []struct {
 	name string
 	do   func(w *walk, id string)
@@ -292,8 +292,8 @@ var steps = []struct {
 	{"a deep cleaning", func(w *walk, _ string) { w.deep() }},
 }
 
-// Whatever the order of the steps, an item is in a list as long as it exists. So only a client that
-// dies between two commands, or that removes ids from lists, leaves an item for a deep cleaning.
+// Whatever the order of the steps, an item is in a list as long as it exists. Only a client that
+// dies between two commands, or removes ids from lists, leaves an item for a deep cleaning.
 func TestItemsAreAlwaysInAList(t *testing.T) {
 	e := newEnv(t)
 	random := newRand(t)

@@ -13,24 +13,23 @@ import (
 
 // Cleaned is the result of a cleaning.
 type Cleaned struct {
-	Dropped []string // ids without data that were removed from the processing list
-	Reset   []string // items that were requeued
+	Dropped []string // ids without data, removed from the processing list
+	Reset   []string // requeued items
 }
 
-// cleanBatch limits how many ids one script handles.
+// cleanBatch is the maximum number of ids handled by one script.
 const cleanBatch = 200
 
-// LightClean requeues the items in the processing list that have no lease, at the end of the queue,
-// and removes ids without data from the list. It starts with the items that have been there
-// longest.
+// LightClean requeues items without a lease from the processing list, at the end of the queue, and
+// removes ids without data from the list. It starts with the oldest items in the list.
 //
 // LightClean performs LRANGE of the processing list, and for each id EXISTS of its leases and its
-// data, LREM and LPUSH. The steps for one id are atomic, so an item that is renewed, completed or
-// requeued meanwhile is left alone. If it fails, part of the work may be done. Any number of
-// cleaners may run at once. Cost: a round trip for the list and one for every 200 ids in it, one to
-// four commands per id.
+// data, LREM and LPUSH. The steps for one id are atomic, so an item renewed, completed or requeued
+// meanwhile is left alone. After an error, part of the work may be done. Any number of cleaners may
+// run at once. Cost: a round trip for the list and one for every 200 ids in it, one to four
+// commands per id.
 //
-// Run it about as often as the shortest lease lasts: see [Cleaner].
+// The interval between light cleanings should be about the shortest lease: see [Cleaner].
 func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
 	ids, err := db.LRange(ctx, q.processing, 0, -1).Result()
 	if err != nil {
@@ -52,20 +51,20 @@ func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Clean
 	return cleaned, nil
 }
 
-// DeepClean finds items that are in no list, left by a client that died in the middle of an
-// operation, and adds them to the end of the queue, together with those whose leases have ended. An
-// item in no list that is still leased goes into the processing list, where the first light
-// cleaning after the end of its lease finds it.
+// DeepClean finds orphaned items, left in no list by a client that died in the middle of an
+// operation, and adds them to the end of the queue, together with items with expired leases. A
+// leased orphan goes into the processing list, for the first light cleaning after the lease has
+// expired.
 //
-// DeepClean searches all keys of items, performs LRANGE of both lists, and for each item that is
-// neither in the queue nor leased LREM and LPUSH. The steps for one item are atomic. It finds keys
-// by SCAN, which does not block the server, and by the literal prefix, even if that contains
-// pattern characters. An item that another client is about to add, between its two commands, may be
-// queued twice, which is harmless. If it fails, part of the work may be done. Any number of
-// cleaners may run at once. Cost: a scan of all keys of the server, sending both lists to the
-// client, and one to six commands per item that is not in the queue.
+// DeepClean searches all keys of items, performs LRANGE of both lists, and for each item neither
+// queued nor leased LREM and LPUSH. The steps for one item are atomic. Keys are found by SCAN,
+// which does not block the server, and by the literal prefix, even with pattern characters. An item
+// being added by another client, between two commands, may be queued twice, which is harmless.
+// After an error, part of the work may be done. Any number of cleaners may run at once. Cost: a
+// scan of all keys of the server, sending both lists to the client, and one to six commands per
+// item outside the queue.
 //
-// It is rarely needed: every six hours is often enough. See [Cleaner].
+// DeepClean is rarely needed: every six hours is often enough. See [Cleaner].
 func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
 	ids, err := q.itemIDs(ctx, db)
 	if err != nil {
@@ -103,7 +102,7 @@ func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleane
 	return cleaned, nil
 }
 
-// A deepPart holds ids that a deep cleaning examines; unlisted is 1 if they may be in no list.
+// A deepPart holds ids for a deep cleaning to examine; unlisted is 1 if they may be in no list.
 type deepPart struct {
 	ids      map[string]bool
 	unlisted string

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// Items without a lease go to the end of the queue, leased ones stay, and ids without data are
+// Items without a lease go to the end of the queue, leased items stay, and ids without data are
 // removed.
 func TestLightClean(t *testing.T) {
 	for _, kind := range []string{"P:lease:", "P:leased_by_session:"} {
@@ -110,8 +110,8 @@ func TestConcurrentCleanersResetOnce(t *testing.T) {
 	}
 }
 
-// Items in no list are found, leased or not, and so are those in the processing list without a
-// lease. Ids without data and leases are left alone.
+// Items in no list are found, leased or not, as are items in the processing list without a lease.
+// Ids without data and leases are left alone.
 func TestDeepClean(t *testing.T) {
 	e := newEnv(t)
 	e.add("waiting")
@@ -172,7 +172,7 @@ func TestDeepCleanLeavesWhatOldClientsComplete(t *testing.T) {
 	require.Empty(t, e.list("P:processing"))
 }
 
-// Items that are completed or leased after the cleaner has seen their keys are left alone.
+// Items completed or leased after the cleaner has seen their keys are left alone.
 func TestDeepCleanLooksAgain(t *testing.T) {
 	e := newEnv(t)
 	e.add("completed", "leased")
@@ -208,7 +208,7 @@ func TestPrefixesWithPatternCharacters(t *testing.T) {
 	for i, prefix := range prefixes {
 		cleaned := must(workqueue.New(prefix).DeepClean(t.Context(), e.rdb))(t)
 		if prefix == "P" {
-			// Its items' keys begin as those of the prefix "P:item:" do.
+			// The other queue's item keys begin like those of the prefix "P:item:".
 			require.Subset(t, cleaned.Reset, []string{"a"})
 		} else {
 			require.Equal(t, []string{"a"}, cleaned.Reset, prefix)

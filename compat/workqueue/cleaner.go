@@ -19,8 +19,8 @@ type CleanerConfig struct {
 	// DeepInterval is the time between deep cleanings. Defaults to 6 h.
 	DeepInterval time.Duration
 
-	// LightInterval is the time between light cleanings. It should be about the shortest lease in use.
-	// Defaults to 1 min.
+	// LightInterval is the time between light cleanings. LightInterval should be about the shortest
+	// lease in use. Defaults to 1 min.
 	LightInterval time.Duration
 
 	// Logger receives the cleaner's log. Defaults to [slog.Default].
@@ -41,8 +41,8 @@ func (c CleanerConfig) withDefaults() CleanerConfig {
 	return c
 }
 
-// A Cleaner cleans queues at intervals. Any number of cleaners may clean the same queues, so each
-// process can have its own.
+// A Cleaner cleans queues at intervals. Any number of cleaners may clean the same queues: each
+// process can have a cleaner.
 type Cleaner struct {
 	db     redis.UniversalClient
 	queues []*Queue
@@ -54,7 +54,7 @@ func NewCleaner(db redis.UniversalClient, config CleanerConfig, queues ...*Queue
 	return &Cleaner{db: db, queues: queues, cfg: config.withDefaults()}
 }
 
-// Run performs a light and a deep cleaning at once, then repeats them at their intervals until ctx
+// Run performs a light and a deep cleaning at once, then repeats both at their intervals until ctx
 // is done, and returns nil. Errors are logged, and the cleaning is retried at the next interval.
 // Run returns [ErrInvalid] if an interval is negative.
 func (c *Cleaner) Run(ctx context.Context) error {
@@ -106,12 +106,12 @@ func (c *Cleaner) clean(
 }
 
 // ServeCleaner cleans on request of another program: for each line "light:PREFIX" or "deep:PREFIX",
-// it cleans the queue with the prefix once, and then writes "light cleaned PREFIX" or "deep cleaned
-// PREFIX". The protocol's test suite controls a cleaner in this way through standard input and
-// output.
+// ServeCleaner cleans the queue with the prefix once, and then writes "light cleaned PREFIX" or
+// "deep cleaned PREFIX". The protocol's test suite controls a cleaner in this way through standard
+// input and output.
 //
-// It returns nil at the end of the input, [ErrInvalid] for any other line, and the error if
-// cleaning, reading or writing fails.
+// ServeCleaner returns nil at the end of the input, [ErrInvalid] for any other line, and the error
+// if cleaning, reading or writing fails.
 func ServeCleaner(
 	ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer,
 ) error {

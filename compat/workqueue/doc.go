@@ -1,8 +1,8 @@
-// Package workqueue implements the redis-work-queue protocol: a queue of items that programs in
-// several languages share by agreeing on the keys they use in one Redis.
+// Package workqueue implements the redis-work-queue protocol: a queue of items shared by programs
+// in several languages that agree on the keys to use in one Redis.
 //
-// An item is an id and some data. It is added, leased by a worker, and completed. If the lease ends
-// before that, the next cleaning returns the item to the queue:
+// An item is an id and some data. Items are added, leased by a worker, and completed. If the lease
+// expires first, the next cleaning returns the item to the queue:
 //
 //	queue := workqueue.New("thumbnails")
 //	added, err := queue.AddItem(ctx, rdb, workqueue.NewItem(data))
@@ -11,7 +11,7 @@
 //	first, err := queue.Complete(ctx, rdb, item)
 //
 // A [Worker] does this for a handler, and renews the lease while the handler runs. A cleaner must
-// run somewhere: a [Cleaner], or that of another client.
+// run somewhere: a [Cleaner], or another client's cleaner.
 //
 // # Keys
 //
@@ -22,12 +22,12 @@
 //	P:item:ID          the data of an item, until it is completed
 //	P:lease:ID         the session that holds the lease; expires with it
 //
-// An item exists as long as its data does. Either list may contain ids without data for a while;
-// they mean nothing.
+// An item exists as long as its data. Either list may temporarily contain ids without data, which
+// have no meaning.
 //
 // Clients released as 0.1.5 keep leases in P:leased_by_session:ID, and their cleaners use
-// P:cleaning. This package respects their leases; see [WithOldClients] for sharing a queue with
-// them.
+// P:cleaning. This package respects such leases; see [WithOldClients] for sharing a queue with such
+// clients.
 //
 // In a Redis Cluster all keys must be in one slot: put a part of the prefix in braces, as in
 // {thumbnails}. Redis 6.2 or later is required.

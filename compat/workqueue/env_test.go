@@ -32,10 +32,10 @@ var quiet = testkit.Quiet()
 // patience turns a hang into a failure.
 const patience = testkit.Patience
 
-// lease is a lease that does not end during a test, unless the test ends it.
+// lease is a lease that does not expire during a test, unless ended by the test.
 const lease = 100 * time.Second
 
-// An env is the environment of a test: a real server of its own and a queue with the prefix P.
+// An env is the environment of a test: a separate real server and a queue with the prefix P.
 type env struct {
 	*workqueue.Queue
 	t      testing.TB
@@ -49,7 +49,7 @@ func newEnv(t testing.TB, options ...workqueue.Option) *env {
 	return &env{Queue: workqueue.New("P", options...), t: t, server: server, rdb: server.Client(t)}
 }
 
-// add adds items with the ids, whose data is "data of <id>".
+// add adds items with the ids, and the data "data of <id>".
 func (e *env) add(ids ...string) {
 	e.t.Helper()
 	for _, id := range ids {
@@ -171,8 +171,8 @@ func (e *env) eventually(condition func() bool, message string) {
 	require.Eventually(e.t, condition, patience, 5*time.Millisecond, message)
 }
 
-// hooked returns a client that calls a function with each command, once before it is sent and once
-// after it is answered.
+// hooked returns a client that calls a function with each command, once before sending and once
+// after the answer.
 func (e *env) hooked(hook func(cmd redis.Cmder, done bool)) *redis.Client {
 	e.t.Helper()
 	client := e.server.Client(e.t)

@@ -25,7 +25,7 @@ var (
 	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
 
 	// ErrLeaseLost is the cause of the cancellation of a handler's context when another client
-	// completed or leased the item, the worker itself leased it again, or the lease could not be
+	// completed or leased the item, the worker leased the item again, or the lease could not be
 	// renewed in time.
 	ErrLeaseLost = &Error{Code: CodeLeaseLost, Message: "the lease is lost"}
 
@@ -42,8 +42,8 @@ var (
 	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 )
 
-// Error is the type of all errors that this package returns. Compare it with the sentinels using
-// [errors.Is], or inspect it using [errors.As].
+// Error is the type of all errors returned by this package. Compare errors with the sentinels using
+// [errors.Is], or inspect them using [errors.As].
 type Error struct {
 	// Op is the operation that failed, such as "lease".
 	Op string
@@ -57,7 +57,7 @@ type Error struct {
 	// Message describes the problem.
 	Message string
 
-	// Err is the underlying error, such as a network error or that of a context; nil for none.
+	// Err is the underlying error, such as a network error or a context's error; nil for none.
 	Err error
 }
 

@@ -155,7 +155,7 @@ func ExampleWorker() {
 	// cat.jpg, 80 pixels
 }
 
-// An item whose worker has died is requeued by the first cleaning after its lease has ended.
+// The item of a dead worker is requeued by the first cleaning after lease expiry.
 func ExampleQueue_LightClean() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -184,7 +184,7 @@ func ExampleQueue_LightClean() {
 	// requeued: [cat]
 }
 
-// Each process can have a cleaner of its own.
+// Each process can have its own cleaner.
 func ExampleCleaner() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -216,9 +216,9 @@ func ExampleCleaner() {
 	// <nil>
 }
 
-// Items become qless jobs whose jids are the ids of the items. If an item is moved twice, because
-// the mover died at the wrong moment, the second put finds the existing job, unless it has run. A
-// job with other data is not that of the item.
+// Items become qless jobs with the ids of the items as jids. If an item is moved twice, because the
+// mover died at the wrong moment, the second put finds the existing job, unless the job has run. A
+// job with other data was not put for the item.
 func ExampleQueue_Move() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

@@ -29,12 +29,12 @@ import (
 // interopPatience limits how long all items of one test may take.
 const interopPatience = 3 * time.Minute
 
-// A peer is a client in a process of its own.
+// A peer is a client in a separate process.
 type peer struct {
 	name    string
 	command []string
 	env     []string
-	old     bool // leases and completes as 0.1.5 does
+	old     bool // leases and completes like 0.1.5
 	cleans  bool
 }
 
@@ -68,8 +68,8 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 }
 
 // Each peer adds and runs items and dies at random; some also clean. Every item is completed, and
-// exactly one worker learns that it did so. Every peer completes items that others have added, and
-// no key is left.
+// exactly one worker is told that its completion was the first. Every peer completes items added by
+// others, and no key is left.
 func TestSharedWithOtherClients(t *testing.T) {
 	ours, oursOld, rust, python, node := install(t)
 	for _, c := range []struct {
@@ -109,14 +109,14 @@ type stage struct {
 	items  map[string]*fate
 	kills  int
 	ghosts int
-	ended  bool // workers that exit are not replaced
+	ended  bool // exited workers are not replaced
 	failed []string
 }
 
 // A fate is the history of an item, as reported by the peers.
 type fate struct {
-	first  []peer // the peers whose completion was reported as the first
-	asking int    // the number of workers killed while they asked
+	first  []peer // the peers with a completion reported as the first
+	asking int    // the number of workers killed while completing
 }
 
 // play lets the peers work until all items are completed, and checks the remaining keys.
@@ -169,7 +169,7 @@ func (s *stage) workOff(ctx context.Context, t *testing.T, peers []peer) {
 	}, interopPatience, 20*time.Millisecond, "items are left")
 }
 
-// allWorkedForOthers reports whether each peer has completed an item that another one had added.
+// allWorkedForOthers reports whether each peer has completed an item added by another peer.
 func (s *stage) allWorkedForOthers(peers []peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +290,7 @@ func (s *stage) fate(id string) *fate {
 	return s.items[id]
 }
 
-// workUntil keeps a worker running until the context ends, replacing it when it is killed.
+// workUntil keeps a worker running until the context ends, replacing killed workers.
 func (s *stage) workUntil(ctx context.Context, p peer) {
 	for ctx.Err() == nil && s.problem() == "" {
 		s.mu.Lock()
@@ -384,8 +384,8 @@ func init() {
 	}
 }
 
-// ourPeer runs this package as an adder, a worker or a cleaner. Its arguments and output are those
-// of the peers in other languages:
+// ourPeer runs this package as an adder, a worker or a cleaner. Arguments and output are the same
+// as for the peers in other languages:
 //
 //	PORT PREFIX add NAME COUNT
 //	PORT PREFIX work SEED LEASE

@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// An Item is a unit of work. Its id may be any string and its data any bytes.
+// An Item is a unit of work. The id may be any string and the data any bytes.
 type Item struct {
 	ID   string `json:"id"`
 	Data []byte `json:"data"`
 
-	lease string // the value of the lease's key; empty unless the item is from Lease
+	lease string // the value of the lease's key; empty except for items from Lease
 }
 
 // NewItem returns an item with the data and a random id of 32 hexadecimal digits.
@@ -20,8 +20,8 @@ func NewItem(data []byte) Item {
 	return Item{ID: newID(), Data: data}
 }
 
-// NewItemJSON returns an item with a random id whose data is value encoded as JSON, or [ErrInvalid]
-// if value can't be encoded.
+// NewItemJSON returns an item with a random id and value encoded as JSON, or [ErrInvalid] if the
+// encoding fails.
 func NewItemJSON(value any) (Item, error) {
 	item := NewItem(nil)
 	var err error

@@ -11,30 +11,29 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Lease takes the next item and leases it for the given time. If the lease ends before the item is
-// completed, the next cleaning requeues the item. Lease returns nil if there is no item.
+// Lease takes the next item and leases it for the given time. If the lease expires before the item
+// is completed, the next cleaning requeues the item. Lease returns nil if no item is waiting.
 //
-// If block is false, Lease checks the queue once. If it is true, Lease waits for an item until the
-// timeout has passed, or forever if timeout is 0. All clients use whole seconds: fractions are
+// If block is false, Lease checks the queue once. If block is true, Lease waits for an item until
+// the timeout has passed, or forever if timeout is 0. All clients use whole seconds: fractions are
 // rounded up, and a lease lasts at least one second.
 //
-// An id without data, which a late completion can leave behind, is moved to the processing list,
-// where the next light cleaning removes it. A Lease without a timeout then tries the next id; any
-// other returns nil, even if more items are waiting.
+// An id without data, perhaps left by a late completion, is moved to the processing list, for
+// removal by the next light cleaning. A Lease without a timeout then tries the next id; any other
+// Lease returns nil, even if more items are waiting.
 //
-// A leased item is not leased again before its lease has ended: if it is in the queue nevertheless,
-// it goes back to the processing list. Other clients do lease it.
+// A leased item is not leased again before lease expiry: if found in the queue, the item goes back
+// to the processing list. Other clients do lease such an item.
 //
 // If ctx is done while Lease waits, Lease returns [ErrUnavailable], wrapping the context's error,
-// within a second, or within two if the server hangs, and leaves all items where they were; an item
-// that it has leased by then is returned, or released if the answer arrives later. After a broken
-// connection an item may be left in the processing list, with or without a lease; cleaning requeues
-// it.
+// within a second, or within two if the server hangs, and leaves all items in place. An item
+// already leased is returned, or released if the answer arrives later. After a broken connection an
+// item may be left in the processing list, with or without a lease; cleaning requeues it.
 //
 // Lease performs RPOPLPUSH, GET and SETEX atomically, and if the queue is empty BRPOPLPUSH before
-// that. If another client's cleaner requeues the item in between, it is not returned. Cost: one
-// script of four commands. While it waits, Lease sends one more command a second and uses a
-// connection from the pool.
+// that. An item requeued in between by another client's cleaner is not returned. Cost: one script
+// of four commands. While waiting, Lease sends one more command a second and uses a connection from
+// the pool.
 func (q *Queue) Lease(
 	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
 ) (*Item, error) {
@@ -42,15 +41,14 @@ func (q *Queue) Lease(
 	return found.item, err
 }
 
-// waitSlice limits each blocking command, because a server can't be made to stop waiting when a
-// context ends.
+// waitSlice limits each blocking command, because the end of a context can't stop a server's wait.
 const waitSlice = time.Second
 
-// hangTimeout is the time beyond waitSlice for which a Lease whose context has ended waits for a
-// hanging server.
+// hangTimeout is how much longer than waitSlice a Lease with an ended context waits for a hanging
+// server.
 const hangTimeout = 750 * time.Millisecond
 
-// lease is Lease, and returns the earliest time at which the lease may have begun.
+// lease is Lease, and returns the earliest possible beginning of the lease.
 func (q *Queue) lease(
 	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
 ) (finding, error) {
@@ -86,7 +84,7 @@ func (q *Queue) lease(
 	}
 	go func() { // the server hangs; the client's timeouts end this
 		if late := <-done; late.item != nil {
-			_, _ = q.Release(context.WithoutCancel(ctx), db, late.item) // if this fails, the lease expires
+			_, _ = q.Release(context.WithoutCancel(ctx), db, late.item) // otherwise the lease expires
 		}
 	}()
 	return finding{}, wrap("lease", "", ctx.Err())
@@ -122,15 +120,15 @@ func (q *Queue) next(
 	return finding{}, wrap("lease", "", err)
 }
 
-// finding is the result of one check of the queue; its zero value means nothing was found.
+// finding is the result of one check of the queue; the zero value means nothing was found.
 type finding struct {
 	item  *Item
-	asked time.Time // when the server was asked for the item: its lease began no earlier
+	asked time.Time // when the server was asked: the lease began no earlier
 	ghost bool      // an id without data
-	more  bool      // nothing yet, but there may be more
+	more  bool      // nothing yet, but more may be waiting
 }
 
-// take leases the next item, or the one with the popped id if it is given.
+// take leases the next item, or the item with the popped id, if given.
 func (q *Queue) take(
 	ctx context.Context, db redis.UniversalClient, lease time.Duration, popped ...any,
 ) (finding, error) {
@@ -154,7 +152,7 @@ func (q *Queue) take(
 	}
 }
 
-// wait waits for an item and leases it. If ctx has ended meanwhile, it returns the item to the
+// wait waits for an item and leases it. If ctx has ended meanwhile, wait returns the item to the
 // queue.
 func (q *Queue) wait(
 	ctx context.Context, db redis.UniversalClient, slice, lease time.Duration,
@@ -162,7 +160,7 @@ func (q *Queue) wait(
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
-	whole := context.WithoutCancel(ctx) // otherwise the reply might be lost, and an item with it
+	whole := context.WithoutCancel(ctx) // otherwise the reply might be lost, with an item
 	id, err := db.BRPopLPush(whole, q.queue, q.processing, redisx.SecondsUp(slice)).Result()
 	if errors.Is(err, redis.Nil) {
 		return finding{}, ctx.Err()
@@ -177,15 +175,14 @@ func (q *Queue) wait(
 	return q.take(whole, db, lease, id)
 }
 
-// Renew extends a lease to the given time from now, and reports whether it is still held: it is not
-// if the item was completed, leased again, by this session or another, or requeued. An expired
-// lease is restored if nothing else has happened to the item since.
+// Renew extends a lease to the given time from now, and reports whether the lease is still held.
+// The lease is lost if the item was completed, requeued, or leased again by this or another
+// session. An expired lease is restored if nothing else has happened to the item since.
 //
-// An Item that was made from an id, and not returned by [Queue.Lease], matches any lease of the
-// session.
+// An Item made from an id, and not returned by [Queue.Lease], matches any lease of the session.
 //
-// Renewing is not part of the protocol; to other clients it looks like a longer lease. It is atomic
-// and may be repeated. Cost: one script of four commands.
+// Renewing is not part of the protocol; to other clients it looks like a longer lease. Renew is
+// atomic and may be repeated. Cost: one script of four commands.
 func (q *Queue) Renew(
 	ctx context.Context, db redis.UniversalClient, item *Item, lease time.Duration,
 ) (bool, error) {
@@ -201,11 +198,11 @@ func (q *Queue) Renew(
 	return held, wrap("renew", item.ID, err)
 }
 
-// Release ends a lease and requeues the item as the next one to be leased. It reports whether it
-// did. If the lease is no longer held, in the sense of [Queue.Renew], Release returns false and
-// nothing changes. It also returns false if the item was completed or is already in the queue.
+// Release ends a lease, requeues the item as the next item to lease, and reports whether it did. If
+// the lease is no longer held, in the sense of [Queue.Renew], Release returns false and changes
+// nothing. Release also returns false if the item was completed or is already in the queue.
 //
-// Releasing is not part of the protocol: other clients wait for the lease to end. It is atomic and
+// Releasing is not part of the protocol: other clients wait for lease expiry. Release is atomic and
 // never sent twice. Cost: one script of six commands, one of which takes time proportional to the
 // length of the processing list.
 func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
@@ -215,23 +212,23 @@ func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Ite
 }
 
 // Complete completes an item and reports whether this call did so: of all calls for an item, by any
-// client, exactly one returns true. The item need not be leased, by this session or any other, so a
-// program that runs an item only after Complete has returned true runs it at most once.
+// client, exactly one returns true. The item need not be leased, by this session or any other. To
+// run an item at most once, a program can run it only after Complete has returned true.
 //
-// An item that was requeued because its lease ended too early leaves its id in the queue. This is
-// harmless: see [Queue.Lease]. But an item that was completed and added again with the same id is
-// completed by a late call for the first one. A [Worker] whose lease is lost makes no such call.
+// An item requeued because its lease expired too early leaves its id in the queue. This is
+// harmless: see [Queue.Lease]. But an item completed and added again with the same id is completed
+// by a late call for the first item. A [Worker] makes no such call after losing a lease.
 //
 // Complete performs DEL of the data, LREM of the id and DEL of the lease atomically, and is never
-// sent twice: after [ErrUnavailable] it is unknown which call completed the item, unless another
-// one returns true. Cost: one script of three commands, one of which takes time proportional to the
-// length of the processing list.
+// sent twice: after [ErrUnavailable], it is unknown which call completed the item, unless another
+// call returns true. Cost: one script of three commands, one of which takes time proportional to
+// the length of the processing list.
 func (q *Queue) Complete(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
 	first, err := completeScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, q.oldFlag())
 	return first, wrap("complete", item.ID, err)
 }
 
-// completeHeld completes an item only if it is still held by the lease that the Item is from.
+// completeHeld completes an item only if still held by the Item's lease.
 func (q *Queue) completeHeld(
 	ctx context.Context, db redis.UniversalClient, item *Item,
 ) (bool, error) {
@@ -240,7 +237,7 @@ func (q *Queue) completeHeld(
 	return first, wrap("complete", item.ID, err)
 }
 
-// keys returns the keys of an item, in the order that scripts expect.
+// keys returns the keys of an item, in the order for scripts.
 func (q *Queue) keys(id string) []string {
 	return []string{q.items + id, q.processing, q.leases + id, q.oldLeases + id}
 }
@@ -258,7 +255,7 @@ func (q *Queue) oldFlag() string {
 	return ""
 }
 
-// longest is the longest time that the clocks of every party can count.
+// longest is the longest time supported by the clocks of every party.
 const longest = 100 * 365 * 24 * time.Hour
 
 // checkLease returns an error unless an item can be leased for the given time.

@@ -77,8 +77,8 @@ func (e *env) goLease(ctx context.Context, db *redis.Client, timeout time.Durati
 	return got
 }
 
-// Only a Lease without a timeout skips an id without data; any other returns nil. Both leave the id
-// in the processing list, without a lease.
+// Only a Lease without a timeout skips an id without data; any other Lease returns nil. Both leave
+// the id in the processing list, without a lease.
 func TestLeaseOfAnIDWithoutData(t *testing.T) {
 	for _, c := range []struct {
 		block   bool
@@ -140,8 +140,8 @@ func TestCompleteByAnyone(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// The id of an item that was requeued and then completed stays in the queue, until a lease
-// moves it to the processing list, and a light cleaning removes it there.
+// The id of an item requeued and then completed stays in the queue, until a lease moves the id to
+// the processing list, where a light cleaning removes it.
 func TestALateCompletionLeavesAnIDWhichIsCleaned(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
@@ -174,8 +174,8 @@ func TestACancelledLeaseLosesNothing(t *testing.T) {
 	e.taken("a")
 }
 
-// If an item arrives after the context has ended, before the server knows, it is requeued where it
-// was.
+// An item that arrives after the end of the context, before the server knows, is requeued in its
+// place.
 func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -228,7 +228,7 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	}
 }
 
-// A cleaner that does not know a lease requeues the item although it is running.
+// A cleaner that does not know a lease requeues the running item.
 func TestALeasedItemIsNotLeasedAgain(t *testing.T) {
 	e := newEnv(t)
 	for _, lease := range []string{"P:lease:a", "P:leased_by_session:a"} {
@@ -308,7 +308,7 @@ func TestRelease(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// With old leases, clients that check only for those see that the item is held.
+// With old leases, clients that check only those see that the item is held.
 func TestOldClientsSeeLeases(t *testing.T) {
 	e := newEnv(t, workqueue.WithOldClients())
 	e.add("a")

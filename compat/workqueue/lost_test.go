@@ -25,8 +25,8 @@ func (e *env) through() (*testkit.Proxy, *redis.Client) {
 	return proxy, client
 }
 
-// An id may be added again as soon as its item is completed, even while the worker that has
-// completed it does not know yet.
+// An id may be added again as soon as its item is completed, even before the completing worker
+// knows.
 func TestALostAnswerCompletesNoItemThatWasAddedAnew(t *testing.T) {
 	e := newEnv(t)
 	proxy, client := e.through()

@@ -12,17 +12,17 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// Move takes the waiting items out of the queue one by one and passes each to put, which puts it
-// somewhere else, such as in a qless queue. It returns the number of items moved when no more are
-// waiting. Leased items are left alone; they return to the queue if they are not completed, so call
-// Move again until [Queue.Counts] returns zeros.
+// Move takes the waiting items out of the queue one by one and passes each to put, which should put
+// the item elsewhere, such as in a qless queue. When no more items are waiting, Move returns the
+// number of items moved. Leased items are left alone, and return to the queue unless completed:
+// call Move again until [Queue.Counts] returns zeros.
 //
-// An item is put before it is completed here, so none is lost. It may be put twice, if the program
-// dies in between or put takes more than a minute: put it under its id, so that the second put has
-// no effect. If put fails, the other items are moved, and at the end the item goes back to the
-// queue as the next one. The error then joins the errors of all these items, with their ids. After
-// ten failures in a row, Move stops: the items are not the reason. It also stops when the context
-// ends.
+// An item is put before being completed here, so no item is lost. An item may be put twice, if the
+// program dies in between or put takes more than a minute: put should use the item's id, to make
+// the second put ineffective. If put fails, the other items are moved, and finally the item goes
+// back to the queue as the next item. The error then joins the errors of all these items, with
+// their ids. After ten failures in a row, Move stops: the items are not the reason. Move also stops
+// when the context ends.
 //
 // To keep moving items as they are added, use put as the handler of a [Worker]. Cost: two scripts
 // per item.
@@ -36,8 +36,8 @@ func (q *Queue) Move(
 }
 
 const (
-	moveLease    = time.Minute // the lease of an item while it is being moved
-	mostFailures = 10          // how many items in a row may fail to be moved
+	moveLease    = time.Minute // the lease of an item being moved
+	mostFailures = 10          // how many items in a row may fail to move
 )
 
 // mover moves the items of a queue.
@@ -47,12 +47,12 @@ type mover struct {
 	put func(ctx context.Context, item *Item) error
 
 	moved  int
-	aside  map[string]*Item // could not be put, and are still leased, by their ids
+	aside  map[string]*Item // could not be put, and still leased, by id
 	order  []string         // of the ids
 	failed []error
 }
 
-// all moves all items that can be moved.
+// all moves all movable items.
 func (m *mover) all(ctx context.Context) error {
 	for inARow := 0; inARow < mostFailures; {
 		item, err := m.Lease(ctx, m.db, false, 0, moveLease)
@@ -66,7 +66,7 @@ func (m *mover) all(ctx context.Context) error {
 			}
 			continue // an id without data
 		}
-		if m.aside[item.ID] != nil { // its lease has expired
+		if m.aside[item.ID] != nil { // the lease has expired
 			m.aside[item.ID] = item
 			continue
 		}
@@ -93,8 +93,7 @@ func (m *mover) setAside(item *Item, err error) {
 	m.failed = append(m.failed, fmt.Errorf("item %q: %w", item.ID, err))
 }
 
-// giveBack returns the items set aside to the queue, in their order. If that fails, their leases
-// expire.
+// giveBack returns the items set aside to the queue, in order. After an error, their leases expire.
 func (m *mover) giveBack(ctx context.Context) {
 	for _, id := range slices.Backward(m.order) {
 		_, _ = m.Release(ctx, m.db, m.aside[id])

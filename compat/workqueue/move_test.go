@@ -93,7 +93,7 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 }
 
 // If a mover dies between the put and the completion, the item is put again. Because the job has
-// the item's id, there is no second job.
+// the item's id, no second job appears.
 func TestMoveToQlessTwice(t *testing.T) {
 	e := newEnv(t)
 	client, err := qless.New(e.rdb, nil)

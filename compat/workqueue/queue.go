@@ -10,13 +10,13 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Queue is a work queue, identified by the prefix of its keys. It holds no connection: each
+// A Queue is a work queue, identified by the prefix of its keys. A Queue holds no connection: each
 // method takes one. It is safe for concurrent use.
 //
-// Each Queue is a session of its own: it can renew and release only items leased through it, and
-// not those leased through another Queue with the same prefix. Each lease has a name of its own,
-// which begins with the session's. So if an item is leased twice through one Queue, only the [Item]
-// returned by the later [Queue.Lease] can renew and release it.
+// Each Queue is a separate session, for renewing and releasing only its own items, and not items
+// leased through another Queue with the same prefix. Each lease has a unique name, which begins
+// with the session's. If an item is leased twice through one Queue, only the [Item] returned by the
+// later [Queue.Lease] can be renewed and released.
 type Queue struct {
 	prefix     string
 	session    string
@@ -33,10 +33,10 @@ type Queue struct {
 type Option func(*Queue)
 
 // WithOldClients allows the queue to be shared with the clients released as 0.1.5, for Python and
-// Node, which lease and complete in a different way:
+// Node, which lease and complete differently:
 //
-//   - Each lease is also stored under P:leased_by_session:ID, where they expect it. Otherwise
-//     their cleaners requeue items as soon as this client leases them, so the items run twice.
+//   - Each lease is also stored under P:leased_by_session:ID, as they expect. Otherwise their
+//     cleaners requeue items as soon as this client leases them, so the items run twice.
 //   - [Queue.Complete] returns true only for an item that is in one of the lists. The old
 //     clients remove the id from the processing list first and delete the data later; otherwise
 //     both could be reported as the first. Complete also removes the id from the queue, because
@@ -73,13 +73,13 @@ func (q *Queue) Session() string { return q.session }
 // sessionLeases is the prefix of the names of all leases of this queue.
 func (q *Queue) sessionLeases() string { return q.session + "-" }
 
-// newLease returns a name for a lease. No name is a prefix of another.
+// newLease returns a name for a lease. No name is the prefix of another.
 func (q *Queue) newLease() string {
 	return fmt.Sprintf("%s%016x", q.sessionLeases(), q.leased.Add(1))
 }
 
 // AddItem adds an item at the end of the queue and reports whether it was new: if an item with the
-// same id is not yet completed, nothing changes and its data is kept.
+// same id is not yet completed, nothing changes and the old data is kept.
 //
 // AddItem performs SETNX of the data and, if that was set, LPUSH of the id atomically, and is never
 // sent twice. Cost: one script of three commands.
@@ -89,8 +89,8 @@ func (q *Queue) AddItem(ctx context.Context, db redis.UniversalClient, item Item
 }
 
 // AddItemToPipeline is like [Queue.AddItem], in a pipeline: after Exec the command reports whether
-// the item was new. It sends the text of the script each time, about 700 bytes, because a pipeline
-// can't wait for the server to report that the script is unknown.
+// the item was new. Each call sends the text of the script, about 700 bytes, because a pipeline
+// can't wait for the server to report an unknown script.
 func (q *Queue) AddItemToPipeline(
 	ctx context.Context, pipe redis.Pipeliner, item Item,
 ) *redis.BoolCmd {
@@ -104,8 +104,8 @@ func (q *Queue) addKeys(item Item) []string {
 	return []string{q.items + item.ID, q.queue}
 }
 
-// AddUniqueItem adds an item whose id is known to be new, without checking that. If an item with
-// the same id does exist, its data is replaced and its id is in the queue twice; it can still be
+// AddUniqueItem adds an item with an id known to be new, without checking. If an item with the same
+// id does exist, its data is replaced and its id is in the queue twice; the item can still be
 // completed only once.
 //
 // AddUniqueItem performs SET of the data and LPUSH of the id in a transaction, and is never sent
@@ -120,8 +120,8 @@ func (q *Queue) AddUniqueItem(ctx context.Context, db redis.UniversalClient, ite
 }
 
 // AddUniqueItemToPipeline is like [Queue.AddUniqueItem], in a pipeline. It is atomic if the
-// pipeline is a transaction; otherwise the data is set first, so that no client finds the id
-// without it.
+// pipeline is a transaction; otherwise the data is set first, so no client finds the id without
+// data.
 func (q *Queue) AddUniqueItemToPipeline(ctx context.Context, pipe redis.Pipeliner, item Item) {
 	for _, line := range q.addUniqueLines(item) {
 		_ = pipe.Process(ctx, redis.NewCmd(ctx, line...)) // only queued: errors come with the reply
@@ -135,14 +135,14 @@ func (q *Queue) addUniqueLines(item Item) [][]any {
 	}
 }
 
-// QueueLen returns the number of ids that wait in the queue. Cost: one LLEN.
+// QueueLen returns the number of ids waiting in the queue. Cost: one LLEN.
 func (q *Queue) QueueLen(ctx context.Context, db redis.UniversalClient) (int64, error) {
 	n, err := db.LLen(ctx, q.queue).Result()
 	return n, wrap("queue length", "", err)
 }
 
-// Processing returns the number of ids that are leased, or were leased and are not requeued yet.
-// Cost: one LLEN.
+// Processing returns the number of ids leased now, or leased before and not yet requeued. Cost: one
+// LLEN.
 func (q *Queue) Processing(ctx context.Context, db redis.UniversalClient) (int64, error) {
 	n, err := db.LLen(ctx, q.processing).Result()
 	return n, wrap("processing", "", err)
@@ -150,11 +150,11 @@ func (q *Queue) Processing(ctx context.Context, db redis.UniversalClient) (int64
 
 // Counts are the lengths of both lists.
 type Counts struct {
-	Processing int64 // ids that are leased, or were leased and are not requeued yet
-	Queued     int64 // ids that wait
+	Processing int64 // ids leased now, or leased before and not yet requeued
+	Queued     int64 // waiting ids
 }
 
-// Counts returns the lengths of both lists at one moment, so an item that moves between them is
+// Counts returns the lengths of both lists at one moment, so an item moving between the lists is
 // counted once. Cost: two LLEN in a transaction, one round trip.
 func (q *Queue) Counts(ctx context.Context, db redis.UniversalClient) (Counts, error) {
 	pipe := db.TxPipeline()

@@ -59,7 +59,7 @@ func TestAddOfAKnownIDIsFalseAndKeepsTheData(t *testing.T) {
 		e.take()
 	}
 	require.True(t, e.complete("a"))
-	e.add("a") // it is new again
+	e.add("a") // new again
 }
 
 func TestAddUniqueOverwritesAndQueuesAgain(t *testing.T) {
@@ -183,7 +183,7 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, int64(1), processing)
 }
 
-// An item that is moved back and forth is always in one of the lists.
+// An item moved back and forth is always in one of the lists.
 func TestCountsAreOfOneMoment(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
@@ -313,7 +313,7 @@ func TestErrorsDescribeTheProblem(t *testing.T) {
 	require.ErrorIs(t, err, workqueue.ErrInvalid)
 }
 
-// In a cluster, a queue whose prefix has a part in braces is in one slot.
+// In a cluster, a queue with a part of its prefix in braces is in one slot.
 func TestInACluster(t *testing.T) {
 	server := testkit.Start(t, "--cluster-enabled", "yes")
 	one := server.Client(t)

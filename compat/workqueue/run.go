@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A handling is an item with the lease under which this worker handles it.
+// A handling is an item with this worker's lease for handling it.
 type handling struct {
 	*Item
 	cancel context.CancelCauseFunc // ends the handler's context
@@ -21,12 +21,12 @@ type handling struct {
 	asked  time.Time               // the lease began no earlier
 }
 
-// begin begins to handle an item, with the returned context. If this worker is still handling it
-// under an earlier lease, that lease has ended, so the earlier handler is canceled.
+// begin begins to handle an item, with the returned context. If this worker is still handling the
+// item under an earlier lease, that lease has expired, so the earlier handler is canceled.
 func (w *Worker) begin(ctx context.Context, found finding) (context.Context, *handling) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := &handling{Item: found.item, cancel: cancel, asked: found.asked}
-	if w.cfg.CompleteFirst { // an item is completed while it is handled, and may be added again
+	if w.cfg.CompleteFirst { // an item is completed before being handled, and may be added again
 		return ctx, h
 	}
 	w.mu.Lock()
@@ -73,7 +73,7 @@ func (w *Worker) work(ctx context.Context, h *handling) {
 	err = w.call(ctx, h.Item)
 }
 
-// workOnce completes an item, and calls the handler only if no other call had completed it.
+// workOnce completes an item, and calls the handler only if this was the first completion.
 func (w *Worker) workOnce(ctx context.Context, item *Item) {
 	log := w.cfg.Logger.With("id", item.ID)
 	first, err := w.queue.Complete(ctx, w.db, item)
@@ -156,8 +156,8 @@ func (w *Worker) finish(working context.Context, h *handling, err error) {
 }
 
 // complete completes an item, and retries while the lease holds. Once completed, an item may be
-// added again under its id. So whenever that may have happened, after a lost lease or an attempt
-// that may have succeeded, the item is completed only if it still has this lease.
+// added again under its id. If that may have happened, after a lost lease or a possibly successful
+// attempt, the item is completed only if it still has this lease.
 func (w *Worker) complete(ctx context.Context, h *handling) {
 	complete := w.queue.Complete
 	for began, failures := time.Now(), 1; ; failures++ {

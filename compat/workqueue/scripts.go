@@ -29,9 +29,9 @@ var (
 	renewText string
 )
 
-// Repeatable scripts have the same effect when run twice, so they are retried if a connection
-// breaks before the reply. Any other is sent once: an item that a lost first run leased or
-// completed would look as if another client had done so.
+// Repeatable scripts have the same effect when run twice, and are retried if a connection breaks
+// before the reply. Other scripts are sent once: an item leased or completed by a lost first run
+// would look like another client's.
 var (
 	addScript      = newScript(addText, once)
 	completeScript = newScript(completeText, once)

@@ -21,15 +21,15 @@ import (
 //     next cleaning requeues the item.
 //
 // The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is then
-// [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
-// once. After a lost lease, nil completes the item only if that lease still holds it: otherwise it
-// belongs to another worker, or is a new item with the same id.
+// [ErrLeaseLost] or [ErrStopped]. An item not done when the worker stops is requeued at once. After
+// a lost lease, nil completes the item only if still held by that lease: otherwise the item belongs
+// to another worker, or is a new item with the same id.
 //
-// Items run at least once: a handler may be called again for an item that it has already run.
+// Items run at least once: a handler may be called again for the same item.
 type Handler func(ctx context.Context, item *Item) error
 
-// JSONHandler returns a handler that decodes the JSON data of each item into a T. An item whose
-// data does not fit is dropped, because retrying would not help.
+// JSONHandler returns a handler that decodes the JSON data of each item into a T. An item with
+// unsuitable data is dropped, because retrying would not help.
 func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) error) Handler {
 	return func(ctx context.Context, item *Item) error {
 		value, err := ItemJSON[T](item)
@@ -55,7 +55,7 @@ func (d *dropped) Error() string {
 
 func (d *dropped) Unwrap() error { return d.err }
 
-// isDrop reports whether a handler's error, whose methods may not return, is that of [Drop].
+// isDrop reports whether a handler's error, with methods that may not return, is from [Drop].
 func isDrop(err error) bool {
 	drop, _ := guard.Value(guard.Call, func() bool { return errors.As(err, new(*dropped)) })
 	return drop
@@ -63,24 +63,24 @@ func isDrop(err error) bool {
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
 type WorkerConfig struct {
-	// CompleteFirst completes an item before the handler is called, and calls it only if no other
-	// client had completed the item: across all clients the item runs at most once, and not at all if
-	// the worker dies in between. The handler's error is only logged.
+	// CompleteFirst completes an item before the handler is called, and calls the handler only if no
+	// other client had completed the item: across all clients the item runs at most once, and not at
+	// all if the worker dies in between. The handler's error is only logged.
 	CompleteFirst bool
 
 	// Concurrency is the number of items run at once. Defaults to 10.
 	Concurrency int
 
-	// Lease is the length of leases. It need not cover the longest item, because the lease is
-	// renewed after each third of it while the handler runs. An item that failed or whose worker
-	// died waits that long. Lease is in whole seconds, rounded up. Defaults to 1 min.
+	// Lease is the length of leases. It need not cover the longest item, because the lease is renewed
+	// after each third while the handler runs. A failed item, or the item of a dead worker, waits that
+	// long. Lease is in whole seconds, rounded up. Defaults to 1 min.
 	Lease time.Duration
 
 	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is the longest time that running handlers may continue after the worker is
-	// stopped. Then their contexts are canceled. Defaults to 20 s.
+	// ShutdownTimeout limits how long running handlers may continue after the worker is stopped. Then
+	// their contexts are canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -110,10 +110,10 @@ func (c WorkerConfig) check() error {
 	return checkLease("work", c.Lease)
 }
 
-// A Worker leases items and runs its handler for them, up to Concurrency at once. It renews the
+// A Worker leases items and calls its handler for up to Concurrency items at once. It renews the
 // leases of running items, and waits for a server that is away.
 //
-// It does not clean: run a [Cleaner] somewhere.
+// A Worker does not clean: run a [Cleaner] somewhere.
 type Worker struct {
 	db      redis.UniversalClient
 	queue   *Queue
@@ -135,21 +135,21 @@ func NewWorker(
 	}
 }
 
-// departTimeout limits how long a stopping worker waits for handlers whose contexts were canceled,
-// and for a server that may be away.
+// departTimeout limits how long a stopping worker waits for handlers with canceled contexts, and
+// for a server that may be away.
 const departTimeout = 2 * time.Second
 
-// Run runs items until ctx is done. Then it takes no more items, gives running handlers the
-// ShutdownTimeout to end, cancels their contexts, requeues the items that they did not finish, and
-// returns nil. An idle worker takes up to a second to stop, two if the server hangs. To stop on a
-// signal, use a context from [os/signal.NotifyContext].
+// Run runs items until ctx is done. Then Run takes no more items, gives running handlers the
+// ShutdownTimeout to end, cancels their contexts, requeues unfinished items, and returns nil. An
+// idle worker takes up to a second to stop, two if the server hangs. To stop on a signal, use a
+// context from [os/signal.NotifyContext].
 //
-// A handler that is still running two seconds after its context was canceled is abandoned: its
-// lease is not renewed, so its item is requeued.
+// A handler that is still running two seconds after its context was canceled is abandoned: the
+// lease is no longer renewed, so the item is requeued.
 //
-// Run returns [ErrInvalid] for an invalid configuration. If the server goes away, Run waits for it.
-// Cost per item: two scripts, and one more for each third of a lease that it takes. An idle worker
-// sends one command a second.
+// Run returns [ErrInvalid] for an invalid configuration. If the server goes away, Run waits for the
+// server. Cost per item: two scripts, and one more for each third of a lease. An idle worker sends
+// one command a second.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.cfg.check(); err != nil {
 		return err

@@ -114,7 +114,7 @@ func TestWorkerRenewsTheLease(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// After an error, a panic or the exit of its goroutine, an item is requeued when its lease ends.
+// After an error, a panic or the exit of its goroutine, an item is requeued on lease expiry.
 func TestWhatFailsComesBackAfterItsLease(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error":  func() error { return errors.New("not today") },
@@ -169,8 +169,8 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 	require.ErrorIs(t, workqueue.Drop(context.Canceled), context.Canceled)
 }
 
-// When the lease is lost, the handler's context ends, and its late success completes nothing that
-// may belong to another worker.
+// After a lost lease, the handler's context ends, and a late success completes nothing that may
+// belong to another worker.
 func TestALostLeaseEndsTheContext(t *testing.T) {
 	for name, lose := range map[string]func(e *env){
 		"completed": func(e *env) { e.complete("a") },
@@ -280,7 +280,7 @@ func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
 	require.Equal(t, "b", within(t, worked, "b"))
 }
 
-// A completion whose reply was lost is retried.
+// A completion with a lost reply is retried.
 func TestWorkerTriesToCompleteAgain(t *testing.T) {
 	e := newEnv(t)
 	tries := make(chan error, 10)

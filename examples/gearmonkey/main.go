@@ -1,10 +1,10 @@
-// Gearmonkey shows the GearMonkey protocol: a client runs jobs, waits for one of them and watches
-// the others, while three workers run them.
+// Gearmonkey shows the GearMonkey protocol: a client runs jobs, waits for one job and watches the
+// others, while three workers run the jobs.
 //
 //	go run ./examples/gearmonkey
 //
-// It uses the Redis server at REDIS_URL, where programs in any language can take part with plain
-// Redis commands, or an in-memory one.
+// The program uses the Redis server at REDIS_URL, where programs in any language can take part with
+// plain Redis commands, or an in-memory server.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/qless/qless-go/examples/internal/connect"
 )
 
-// function is the function that the jobs call.
+// function is the function called by the jobs.
 const function = "qless-example-shout"
 
 func main() {
@@ -66,7 +66,7 @@ func startWorkers(ctx context.Context, client *gearmonkey.Client, count int) fun
 	}
 }
 
-// shout is a handler. It reports its progress after each letter.
+// shout is a handler. It reports the progress after each letter.
 func shout(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
 	if len(job.Input) == 0 {
 		return nil, errors.New("there is nothing to shout")
@@ -124,8 +124,8 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	return nil
 }
 
-// awaitAll waits until all of the jobs have ended. It returns an error if there is a gap in the
-// events, because the end of a job may have been missed.
+// awaitAll waits until all of the jobs have ended. A gap in the events is an error, because the end
+// of a job may have been missed.
 func awaitAll(ctx context.Context, events *gearmonkey.Events, ids []int64) error {
 	left := map[int64]bool{}
 	for _, id := range ids {

@@ -1,10 +1,10 @@
-// Mixed shows a job that is put without this package: like the qless clients for Ruby, Python and
-// PHP, the program has only the drop-in script, and calls it as they do. A worker in Go takes the
-// job within milliseconds.
+// Mixed shows a job put without this package: like the qless clients for Ruby, Python and PHP, the
+// program has only the drop-in script, and calls the script in the same way. A worker in Go takes
+// the job within milliseconds.
 //
 //	go run ./examples/mixed
 //
-// It uses an in-memory Redis, because such clients can't have a namespace of their own.
+// The program uses an in-memory Redis, because such clients can't choose a namespace.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(ctx context.Context) error {
 	return worker.Stop(ctx)
 }
 
-// putAsRuby puts a job as the Ruby gem does: EVALSHA sha 0 COMMAND NOW ARG...
+// putAsRuby puts a job like the Ruby gem: EVALSHA sha 0 COMMAND NOW ARG...
 func putAsRuby(ctx context.Context, rdb *redis.Client) error {
 	sha, err := rdb.ScriptLoad(ctx, qless.DropInScript()).Result()
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// mark is the value with which this program pauses a queue of asynq, and the field of a task that
-// has the jid under which the task is moved. A later task with the same id does not have the field.
+// mark is the value for pausing a queue of asynq by this program, and the field of a task with the
+// jid for the moved task. A later task with the same id does not have the field.
 const mark = "qless"
 
 var (
-	// unpause unpauses a queue if this program has paused it.
+	// unpause unpauses a queue if paused by this program.
 	unpause = redis.NewScript(`
 		return redis.call('get', KEYS[1]) == ARGV[1] and redis.call('del', KEYS[1]) or 0`)
 
-	// choose stores the jid for a task that exists, unless it has one, and returns its jid.
+	// choose stores the jid for an existing task, unless it has one, and returns the jid.
 	choose = redis.NewScript(`
 		if redis.call('exists', KEYS[1]) == 0 then return false end
 		redis.call('hsetnx', KEYS[1], ARGV[1], ARGV[2])
@@ -47,7 +47,7 @@ func (m *mover) moveAsynq(ctx context.Context) error {
 	return nil
 }
 
-// tasks are those of a queue of asynq.
+// tasks are the tasks of a queue of asynq.
 type tasks struct {
 	*mover
 	inspector *asynq.Inspector
@@ -56,8 +56,8 @@ type tasks struct {
 
 func (t *tasks) key(name string) string { return "asynq:{" + t.queue + "}:" + name }
 
-// move moves the tasks of a queue. It pauses the queue meanwhile, so that no server takes a task
-// that is being moved. After an error the queue stays paused, because it may be open whether a task
+// move moves the tasks of a queue. Meanwhile, the queue is paused, to keep servers from taking a
+// task being moved. After an error the queue stays paused, because it may be unknown whether a task
 // was put.
 func (t *tasks) move(ctx context.Context) error {
 	if err := t.rdb.SetNX(ctx, t.key("paused"), mark, 0).Err(); err != nil {
@@ -65,7 +65,7 @@ func (t *tasks) move(ctx context.Context) error {
 	}
 	for _, entries := range []page{
 		t.sortedSet(t.key("scheduled")), t.sortedSet(t.key("retry")), t.list(t.key("pending")),
-	} { // pending ones last, because others become pending meanwhile
+	} { // pending tasks last, because others become pending meanwhile
 		err := t.each(ctx, entries, func(id string, _ float64) (bool, error) { return t.one(ctx, id) })
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (t *tasks) move(ctx context.Context) error {
 	return unpause.Run(ctx, t.rdb, []string{t.key("paused")}, mark).Err()
 }
 
-// nameGroups reports the tasks that wait to become one.
+// nameGroups reports the tasks waiting to become one.
 func (t *tasks) nameGroups() error {
 	groups, err := t.inspector.Groups(t.queue)
 	for _, g := range groups {
@@ -109,7 +109,7 @@ func (t *tasks) one(ctx context.Context, id string) (bool, error) {
 	}
 	jid, err = choose.Run(ctx, t.rdb, []string{t.key("t:" + id)}, mark, jid).Text()
 	if errors.Is(err, redis.Nil) {
-		return true, nil // it is gone
+		return true, nil // the task is gone
 	}
 	if err != nil {
 		return false, err

@@ -57,7 +57,7 @@ func TestTasksOfAsynqAreMovedOnceEach(t *testing.T) {
 	require.Empty(t, e.left)
 }
 
-// The ids of asynq are unique in a queue, and only as long as the task exists.
+// Asynq's ids are unique in a queue, and only as long as the task exists.
 func TestTasksWithTheSameIDAreAllMoved(t *testing.T) {
 	e := newEnv(t)
 	for _, queue := range []string{"mail", "pay"} {
@@ -75,7 +75,7 @@ func TestTasksWithTheSameIDAreAllMoved(t *testing.T) {
 	require.Equal(t, map[string]int{"report": 1}, e.worked("mail"))
 }
 
-// A task whose mover died before its put is not taken for an equal job that has run.
+// A task with a mover that died before the put is not taken for an equal job that has run.
 func TestATaskThatWasNotPutIsNotDeleted(t *testing.T) {
 	for range 2 {
 		e := newEnv(t)
@@ -125,7 +125,7 @@ func TestAQueueThatWasPausedStaysPaused(t *testing.T) {
 	require.True(t, e.info("default").Paused)
 }
 
-// While it is open whether a task was put, no worker of asynq must get it.
+// While a task's put is in doubt, no worker of asynq may receive the task.
 func TestAMoveThatBreaksOffLeavesTheQueuePaused(t *testing.T) {
 	e := newEnv(t)
 	e.enqueue("k", nil)

@@ -7,13 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pageSize is the number of entries that are read at once.
+// pageSize is the number of entries read at once.
 const pageSize = 100
 
 // A page returns the next entries of a key after skipping some.
 type page func(ctx context.Context, skip int64) ([]redis.Z, error)
 
-// list returns the pages of a list from its end on, from which entries are taken.
+// list returns the pages of a list from the end, where entries are taken.
 func (m *mover) list(key string) page {
 	return func(ctx context.Context, skip int64) ([]redis.Z, error) {
 		found, err := m.rdb.LRange(ctx, key, -skip-pageSize, -skip-1).Result()
@@ -33,8 +33,8 @@ func (m *mover) sortedSet(key string) page {
 	}
 }
 
-// each calls take with each entry of a key, which reports whether the entry has left the key. It
-// begins again until all entries that are left stay. Others may take entries meanwhile.
+// each calls take with each entry of a key. take reports whether the entry has left the key. each
+// begins again until all remaining entries stay. Others may take entries meanwhile.
 func (m *mover) each(
 	ctx context.Context, next page, take func(entry string, score float64) (bool, error),
 ) error {

@@ -1,11 +1,11 @@
 // Moving moves the jobs of a running asynq or Sidekiq into qless, each exactly once: waiting,
-// scheduled and retried jobs. It may be run again at any time, even after it was killed.
+// scheduled and retried jobs. Moving may be run again at any time, even after being killed.
 //
 //	cd examples/moving
 //	go run . -from asynq -redis redis://localhost:6379 -to redis://localhost:6379
 //
-// The queues keep their names. A job that can't be moved stays where it was, and is listed at the
-// end; the exit status is then 1. See docs/moving.md.
+// The queues keep their names. A job that can't be moved is left in place, and listed at the end;
+// the exit status is then 1. See docs/moving.md.
 package main
 
 import (
@@ -29,8 +29,8 @@ import (
 // settings are the flags.
 type settings struct {
 	from          string // asynq or sidekiq
-	fromNamespace string // what its keys begin with, and a colon
-	old           string // the URL of its Redis
+	fromNamespace string // prefix of the keys, without the colon
+	old           string // the URL of the old Redis
 	to            string // the URL of the Redis of qless
 	namespace     string // the namespace there
 }
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// run moves all jobs. Its report is complete even if there is an error.
+// run moves all jobs. The report is complete even with an error.
 func run(ctx context.Context, s settings) (report, error) {
 	options, err := redis.ParseURL(s.old)
 	if err != nil {
@@ -85,11 +85,11 @@ func run(ctx context.Context, s settings) (report, error) {
 	return m.report, err
 }
 
-// A report lists the jobs that were moved, and the ones that were not.
+// A report lists the moved jobs, and the jobs left behind.
 type report struct {
 	moved  int
-	left   []string       // what stays in the old system, and why
-	fields map[string]int // of jobs that were moved without them, and how many had them
+	left   []string       // jobs left in the old system, and why
+	fields map[string]int // lost fields, and the number of moved jobs that had them
 }
 
 func (r report) print(to io.Writer) {
@@ -109,8 +109,8 @@ type mover struct {
 	rdb     redis.UniversalClient
 	prefix  string // of the old keys
 	client  *qless.Client
-	aside   map[string]bool // entries that the report already lists as left
-	refused int             // the puts that the server has refused one after the other
+	aside   map[string]bool // entries already reported as left
+	refused int             // the number of puts refused in a row
 	step    func() error    // for tests: an error ends the program between two steps
 }
 
@@ -121,7 +121,7 @@ func newMover(rdb redis.UniversalClient, client *qless.Client) *mover {
 	}
 }
 
-// leave reports, once, something that stays where it is.
+// leave reports, once, something left in place.
 func (m *mover) leave(id, name, why string) {
 	if !m.aside[id] {
 		m.aside[id] = true
@@ -129,14 +129,14 @@ func (m *mover) leave(id, name, why string) {
 	}
 }
 
-// A job is what becomes a job of qless.
+// A job is the description of a job for qless.
 type job struct {
 	queue, klass string
 	data         []byte // JSON, or nil
 	options      []qless.PutOption
 }
 
-// freeJID returns a jid that no job has: an old id if possible, or else that id and a random end.
+// freeJID returns an unused jid: an old id if possible, or else that id and a random end.
 func (m *mover) freeJID(ctx context.Context, id string) (string, error) {
 	_, err := m.client.Job(ctx, id)
 	switch {
@@ -148,12 +148,12 @@ func (m *mover) freeJID(ctx context.Context, id string) (string, error) {
 	return id + "-" + rand.Text(), nil
 }
 
-// mostRefused is how many puts in a row a server may refuse before the program stops: then the jobs
-// are not the reason.
+// mostRefused is how many puts in a row a server may refuse before the program stops: the jobs are
+// then not the reason.
 const mostRefused = 10
 
-// put puts a job with a jid that no other job had when it was chosen. It reports why the job can't
-// be put. An error leaves open whether it was put.
+// put puts a job with a jid that was unused when chosen. It returns the problem if the job can't be
+// put. After an error, the job may or may not have been put.
 func (m *mover) put(ctx context.Context, jid string, j *job) (problem string, err error) {
 	var data any
 	if j.data != nil {
@@ -178,8 +178,8 @@ func (m *mover) put(ctx context.Context, jid string, j *job) (problem string, er
 	return "", fmt.Errorf("job %s of %s in %s: %w", jid, j.klass, j.queue, err)
 }
 
-// compare compares a job with the one that has its jid, which an earlier run has put unless they
-// differ.
+// compare compares a job with the existing job of the same jid: unless they differ, an earlier run
+// has put the job.
 func (m *mover) compare(ctx context.Context, jid string, j *job) (problem string, err error) {
 	there, err := m.client.Job(ctx, jid)
 	switch {

@@ -35,7 +35,7 @@ func newEnv(t *testing.T) *env {
 	return &env{t, newMover(rdb, client), server}
 }
 
-// again returns the mover of a second run.
+// again returns the mover for a second run.
 func (e *env) again() *env { return &env{e.T, newMover(e.rdb, e.client), e.redis} }
 
 // jobs returns the jobs of a queue by klass.
@@ -54,7 +54,7 @@ func (e *env) jobs(queue string, states ...inspect.List) map[string]*qless.Job {
 	return found
 }
 
-// worked completes the jobs that can be popped from a queue, and returns how often each klass ran.
+// worked completes the poppable jobs of a queue, and returns how often each klass ran.
 func (e *env) worked(queue string) map[string]int {
 	e.Helper()
 	ran := map[string]int{}
@@ -69,7 +69,7 @@ func (e *env) worked(queue string) map[string]int {
 }
 
 // killed runs a mover that dies at random steps, until all jobs are moved. In between, a worker
-// completes the jobs that can be popped.
+// completes the poppable jobs.
 func (e *env) killed(move func(context.Context) error) {
 	e.Helper()
 	seed := testkit.Seed(e)
@@ -93,7 +93,7 @@ func (e *env) killed(move func(context.Context) error) {
 	}
 }
 
-// requireLeft requires that what stays is listed: a line with each text.
+// requireLeft requires that jobs left behind are listed: a line with each text.
 func (e *env) requireLeft(texts ...string) {
 	e.Helper()
 	require.Len(e, e.left, len(texts), "%q", e.left)
@@ -148,5 +148,5 @@ func TestAServerThatIsFullStopsTheMove(t *testing.T) {
 	require.Empty(t, e.left)
 }
 
-// later is a time at which a moved job is due.
+// later is the due time of a moved job.
 func later(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -31,12 +31,12 @@ type payload struct {
 	unknown []string // fields
 }
 
-// known has the fields that a job keeps, and the fields that concern Sidekiq only.
+// known has the fields kept by a job, and the fields that concern Sidekiq only.
 const known = " class wrapped display_class jid queue args at retry retry_for retry_count tags" +
 	" expiry bid created_at enqueued_at failed_at retried_at error_message error_class" +
 	" error_backtrace backtrace dead "
 
-// readPayload reads an entry. An error tells why it can't become a job.
+// readPayload reads an entry. An error explains why the entry can't become a job.
 func readPayload(t *taken) (*payload, error) {
 	var p payload
 	var fields map[string]json.RawMessage
@@ -64,7 +64,7 @@ func readPayload(t *taken) (*payload, error) {
 	return &p, nil
 }
 
-// name returns how to call an entry.
+// name returns a name for an entry.
 func (p *payload) name(t *taken) string {
 	if p.JID == "" || p.Class == "" {
 		return fmt.Sprintf("%s: %.60q", t.From, t.text)
@@ -72,10 +72,10 @@ func (p *payload) name(t *taken) string {
 	return fmt.Sprintf("%s: %s %s", t.From, p.Class, p.JID)
 }
 
-// maxTime is the last time that is taken for one, in Unix seconds.
+// maxTime is the last time accepted as a time, in Unix seconds.
 const maxTime = 1e11
 
-// due returns when an entry is due, in Unix seconds, or 0 if it is in a queue.
+// due returns when an entry is due, in Unix seconds, or 0 for a queued entry.
 func (t *taken) due() (float64, error) {
 	if t.Due == "" {
 		return 0, nil
@@ -109,7 +109,7 @@ func (p *payload) job(t *taken) *job {
 
 func timeOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
 
-// usualRetries is how often Sidekiq retries a job whose retry is true.
+// usualRetries is how often Sidekiq retries a job with retry set to true.
 const usualRetries = 25
 
 // retriesLeft returns how often the job may still be retried.
@@ -132,8 +132,8 @@ func (p *payload) retriesLeft() int {
 	return max(left, 0)
 }
 
-// retriesWithin returns the number of retries that Sidekiq makes in a time, in seconds, with its
-// usual pauses.
+// retriesWithin returns the number of Sidekiq's retries in a time, in seconds, with its usual
+// pauses.
 func retriesWithin(seconds float64) int {
 	n := 0
 	for ; n < usualRetries; n++ {

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moving is a list beside Sidekiq's own with the jobs that are being moved: at most one, which
-// stays if the program dies.
+// moving is a list beside Sidekiq's own for jobs being moved: at most one, which stays if the
+// program dies.
 const moving = "qless:moving"
 
 var (
-	// take moves an entry of a queue, or of a sorted set, to the list of those being moved.
+	// take moves an entry of a queue, or of a sorted set, to the list of entries being moved.
 	take = redis.NewScript(`
 		local n = ARGV[3] and redis.call('zrem', KEYS[1], ARGV[1])
 			or redis.call('lrem', KEYS[1], -1, ARGV[1])
@@ -30,8 +30,8 @@ var (
 		return redis.call('rpush', KEYS[1], ARGV[1])`)
 )
 
-// moveSidekiq moves the jobs of all queues, and of the scheduled and retry sets. It first moves
-// each job out of the reach of Sidekiq's processes.
+// moveSidekiq moves the jobs of all queues, and of the scheduled and retry sets. Each job is first
+// moved out of reach of Sidekiq's processes.
 func (m *mover) moveSidekiq(ctx context.Context) error {
 	if err := m.finishAll(ctx); err != nil { // jobs taken by an earlier run
 		return err
@@ -66,11 +66,11 @@ func (m *mover) moveSidekiq(ctx context.Context) error {
 	return nil
 }
 
-// taken is an entry that is being moved. Its line in the list is JSON with where it is from and its
-// new jid, and after a line break the entry itself.
+// taken is an entry being moved. In the list, its line is JSON with the entry's origin and new jid
+// and, after a line break, the entry itself.
 type taken struct {
 	From string `json:"from"`          // schedule, retry, or queue: and a name
-	Due  string `json:"due,omitempty"` // its score
+	Due  string `json:"due,omitempty"` // the entry's score
 	JID  string `json:"jid"`
 
 	text string
@@ -92,7 +92,7 @@ func takenIn(line string) (*taken, error) {
 	return t, err
 }
 
-// id tells entries apart.
+// id distinguishes entries.
 func (t *taken) id() string { return t.From + ": " + t.text }
 
 // runOn runs take or giveBack.
@@ -127,7 +127,7 @@ func (m *mover) takeEntry(ctx context.Context, t *taken) (bool, error) {
 	return true, m.finish(ctx, t)
 }
 
-// finishAll moves the entries that an earlier run has taken.
+// finishAll moves the entries taken by an earlier run.
 func (m *mover) finishAll(ctx context.Context) error {
 	return m.each(ctx, m.list(m.prefix+moving), func(line string, _ float64) (bool, error) {
 		t, err := takenIn(line)
@@ -140,7 +140,7 @@ func (m *mover) finishAll(ctx context.Context) error {
 	})
 }
 
-// finish puts a job that has been taken, or gives it back to Sidekiq.
+// finish puts a taken job, or gives it back to Sidekiq.
 func (m *mover) finish(ctx context.Context, t *taken) error {
 	p, err := readPayload(t)
 	problem := ""

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// ruby is a script that makes Sidekiq itself write jobs: a waiting one, a scheduled one, one that
-// has failed once, and one as ActiveJob's adapter pushes it.
+// ruby is a script that makes Sidekiq itself write jobs: a waiting job, a scheduled job, a job that
+// has failed once, and a job as pushed by ActiveJob's adapter.
 const ruby = `
 require 'sidekiq'
 require 'sidekiq/job_retry'
@@ -54,7 +54,7 @@ func (e *env) sidekiq(script string) {
 	require.NoError(e, err, "the test needs Sidekiq: run .ci/install sidekiq: %s", text)
 }
 
-// push pushes entries into a queue of Sidekiq, the first one first.
+// push pushes entries into a queue of Sidekiq, in order.
 func (e *env) push(queue string, entries ...string) {
 	e.Helper()
 	require.NoError(e, e.rdb.SAdd(e.Context(), e.prefix+"queues", queue).Err())

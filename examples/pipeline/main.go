@@ -1,9 +1,9 @@
-// Pipeline shows a job that goes through several queues, and one that depends on others: orders
-// are checked, paid and packed, and when all of them are packed, the van leaves.
+// Pipeline shows a job that moves through several queues, and a job that depends on others: orders
+// are checked, paid and packed, and when all orders are packed, the van leaves.
 //
 //	go run ./examples/pipeline
 //
-// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one.
+// The program uses the Redis server at REDIS_URL, in a separate namespace, or an in-memory server.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/examples/internal/connect"
 )
 
-// order is the data of an order. Each stage adds to it.
+// order is the data of an order. Each stage adds to the data.
 type order struct {
 	Item  string   `json:"item"`
 	Steps []string `json:"steps"`
@@ -81,7 +81,7 @@ func run(ctx context.Context) error {
 	return worker.Stop(ctx)
 }
 
-// next maps each queue to the next one; the last queue has none.
+// next maps each queue to the next queue; the last queue has none.
 var next = map[string]string{"check": "pay", "pay": "pack"}
 
 // work runs one stage of an order. The job takes its data to the next queue.

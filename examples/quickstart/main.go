@@ -1,14 +1,14 @@
-// Quickstart runs the Go files below a folder through a small pipeline. Each file is a job that
-// a worker takes from queue to queue; one more job depends on all of them and prints a report:
+// Quickstart runs the Go files below a folder through a small pipeline. Each file is a job, moved
+// by a worker from queue to queue; one more job depends on all files and prints a report:
 //
 //	hash -> count -> (all complete) -> report
 //
-// It needs no Redis:
+// The program needs no Redis:
 //
 //	go run ./examples/quickstart [-max files] [folder]
 //
-// With REDIS_URL set, as in redis://localhost:6379, it uses that server instead, in a namespace of
-// its own.
+// With REDIS_URL set, as in redis://localhost:6379, it uses that server instead, in a separate
+// namespace.
 package main
 
 import (
@@ -74,7 +74,7 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	return errors.Join(err, p.tidy(ctx))
 }
 
-// goFiles returns the paths of the first Go files below a folder, and the number of those beyond
+// goFiles returns the paths of the first Go files below a folder, and the number of files beyond
 // the limit. Directories and special files are skipped.
 func goFiles(folder string, limit int) (paths []string, leftOut int, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

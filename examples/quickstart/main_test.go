@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// folder returns a folder with a few Go files, good ones and bad ones.
+// folder returns a folder with a few Go files, good and bad.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

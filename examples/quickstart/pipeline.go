@@ -27,7 +27,7 @@ type file struct {
 	Hash      string `json:"hash,omitempty"`
 	Lines     int    `json:"lines,omitempty"`
 	Functions int    `json:"functions,omitempty"`
-	Problem   string `json:"problem,omitempty"` // why some of this is missing
+	Problem   string `json:"problem,omitempty"` // why some results are missing
 }
 
 // The klasses of the jobs.
@@ -45,7 +45,7 @@ type pipeline struct {
 	jids   []string // of all jobs put, the report last
 }
 
-// The stages of a pipeline. Each is a queue.
+// The stages of a pipeline. Each stage is a queue.
 const (
 	hashStage   = "hash"
 	countStage  = "count"
@@ -70,8 +70,8 @@ func newPipeline(client *qless.Client, out io.Writer) (*pipeline, error) {
 	return p, nil
 }
 
-// queue returns the queue of a stage. Each run has queues of its own, so that two runs on one
-// server don't take each other's jobs.
+// queue returns the queue of a stage. Each run has separate queues, to keep two runs on one server
+// from taking each other's jobs.
 func (p *pipeline) queue(stage string) *qless.Queue {
 	return p.client.Queue(stage + "-" + p.id)
 }
@@ -99,7 +99,7 @@ func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 	return p.printStats(ctx)
 }
 
-// put puts a job for each file, and the report that depends on all of them.
+// put puts a job for each file, and the report, a child of all files.
 func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
 	jobs := make([]qless.JobSpec, len(paths))
 	for i, path := range paths {
@@ -139,8 +139,8 @@ func (p *pipeline) file(_ context.Context, job *qless.Job, f file) error {
 	return job.SetData(f)
 }
 
-// count counts a file's lines and functions. If the file is not valid Go, it counts the functions
-// that the parser finds.
+// count counts a file's lines and functions. In invalid Go, it counts the functions recognized by
+// the parser.
 func (f *file) count(content []byte) {
 	f.Lines = bytes.Count(content, []byte("\n"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), f.Path, content, parser.SkipObjectResolution)
@@ -163,7 +163,7 @@ func (p *pipeline) tidy(ctx context.Context) error {
 	if len(p.jids) > 0 {
 		jids := slices.Clone(p.jids)
 		slices.Reverse(jids)                                     // the report depends on the others
-		_, err = inspect.New(p.client).JIDs(jids...).Cancel(ctx) // completed ones are left alone
+		_, err = inspect.New(p.client).JIDs(jids...).Cancel(ctx) // completed jobs are left alone
 	}
 	for _, stage := range stages {
 		err = errors.Join(err, inspect.New(p.client).ForgetQueue(ctx, p.queue(stage).Name()))

@@ -19,11 +19,10 @@ type reportOrder struct {
 	LeftOut int      `json:"leftOut"`
 }
 
-// batch is the number of jobs that are read at a time.
+// batch is the number of jobs read at a time.
 const batch = 50
 
-// report runs the report's job. It starts when every file's job is complete, and reads their
-// results.
+// report runs the report's job. It starts when every file's job is complete, and reads the results.
 func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder) error {
 	files, err := p.results(ctx, order.Files)
 	if err != nil {

@@ -20,7 +20,7 @@ func (s *service) api() http.Handler {
 	mux.HandleFunc("POST /signups", s.handleSignUp)
 	mux.HandleFunc("GET /jobs/{jid}", s.handleJob)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, struct{}{}, s.worker.Healthy()) // ready if this process takes jobs
+		reply(w, http.StatusOK, struct{}{}, s.worker.Healthy()) // ready while this process takes jobs
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	if s.config.admin != "" {
@@ -51,7 +51,7 @@ func (s *service) handleJob(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	result, err := s.client.Wait(ctx, r.PathValue("jid"), qless.AwaitPut(time.Second))
 	if errors.Is(err, qless.ErrNotFound) {
-		w.Header().Set("Retry-After", "1") // it may still be in the outbox
+		w.Header().Set("Retry-After", "1") // perhaps still in the outbox
 		reply(w, http.StatusAccepted, struct{}{}, nil)
 		return
 	}

@@ -1,6 +1,6 @@
-// Service is a web service with background jobs, as a starting point for your own: people sign up
-// over HTTP, and a worker in the same process mails them, reminds them a day later, and counts the
-// mails each night.
+// Service is a web service with background jobs, as a starting point for other services: people
+// sign up over HTTP, and a worker in the same process sends mails and, a day later, reminders, and
+// counts the mails each night.
 //
 //	cd examples/service && go run .
 //
@@ -9,11 +9,11 @@
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
-// It uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file
-// DATABASE; without them, both are in memory. It listens on ADDR, localhost:8080 by default. If
+// The service uses the Redis server at REDIS_URL, in the namespace service:ql:, and the SQLite file
+// DATABASE; if unset, both are in memory. It listens on ADDR, localhost:8080 by default. If
 // ADMIN_PASSWORD contains a password, a dashboard is at /admin/, for the user admin. Ctrl-C or
-// SIGTERM stops the service: jobs that take long go back to their queue. This removes its data from
-// your server:
+// SIGTERM stops the service: long jobs go back to their queue. The service's data can be removed
+// from the server:
 //
 //	redis-cli --scan --pattern 'service:ql:*' | xargs redis-cli unlink
 package main
@@ -60,9 +60,9 @@ func main() {
 }
 
 type config struct {
-	redis    string       // the URL of the Redis server, or empty for one in memory
+	redis    string       // the URL of the Redis server, or empty for an in-memory server
 	database string       // the file of the database, or :memory:
-	listener net.Listener // the API's
+	listener net.Listener // for the API
 	admin    string       // the password of the dashboard, or empty for none
 	mail     sendFunc
 }
@@ -111,7 +111,7 @@ func (s *service) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	parts.Go(func() {
 		served <- server.Serve(s.config.listener)
-		stop() // the service can't run without its API
+		stop() // the service can't run without the API
 	})
 	err := s.worker.Run(ctx) // returns when ctx and the running jobs have ended
 

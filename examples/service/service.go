@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/outbox"
 )
 
-// The queues of the service, and the limit for its mails across all processes.
+// The queues of the service, and the limit for mails across all processes.
 const mailQueue, reportQueue, smtp = "mail", "reports", "smtp"
 
 // A service has an API, a relay and a worker.
@@ -30,7 +30,7 @@ func newService(
 	ctx context.Context, cfg config, client *qless.Client, db *sql.DB, t *telemetry,
 ) (s *service, err error) {
 	s = &service{config: cfg, client: client, db: db, telemetry: t}
-	s.box = outbox.Outbox{Client: client} // with its headers, for the traces
+	s.box = outbox.Outbox{Client: client} // with the client's headers, for traces
 	_, people := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS people (email TEXT PRIMARY KEY)`)
 	limit := qless.LimitConfig{Concurrency: 4, Rate: 600, Per: time.Minute}
 	err = errors.Join(
@@ -62,7 +62,7 @@ func newService(
 	return s, nil
 }
 
-// The klasses of the service, with the options that all their jobs have.
+// The klasses of the service, with the common options of their jobs.
 var (
 	welcomeKlass = qless.NewFunction[signup, receipt]("Welcome",
 		qless.Limits{smtp}, qless.TTL(24*time.Hour))
@@ -84,9 +84,9 @@ type receipt struct {
 // errKnown means that the person has signed up before.
 var errKnown = errors.New("this person has signed up before")
 
-// signUp stores a person and the job that welcomes them, or neither, and returns the job's jid.
+// signUp stores a person and the job to welcome the person, or neither, and returns the job's jid.
 func (s *service) signUp(ctx context.Context, data signup) (jid string, err error) {
-	ctx, span := s.tracer.Start(ctx, "sign up") // with otelhttp, the request has one
+	ctx, span := s.tracer.Start(ctx, "sign up") // with otelhttp, the request has a span
 	defer span.End()
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *service) signUp(ctx context.Context, data signup) (jid string, err erro
 	return jid, tx.Commit()
 }
 
-// welcome mails a person who has signed up. The reminder's jid is derived from this job's, so that
-// a second run does not put another reminder.
+// welcome mails a person after signing up. The reminder's jid is derived from this job's, to keep a
+// second run from putting another reminder.
 func (s *service) welcome(ctx context.Context, job *qless.Job, data signup) (receipt, error) {
 	id, err := s.mail(ctx, data.Email, "Welcome!")
 	if err != nil {
@@ -139,10 +139,10 @@ func (s *service) report(ctx context.Context, job *qless.Job, _ struct{}) error 
 	return err
 }
 
-// A sendFunc sends a mail, and returns its id.
+// A sendFunc sends a mail, and returns the mail's id.
 type sendFunc func(ctx context.Context, to, text string) (id string, err error)
 
-// errNoMailbox means that an address does not exist, so that retrying is useless.
+// errNoMailbox means that an address does not exist: retrying is useless.
 var errNoMailbox = errors.New("no such mailbox")
 
 // mail sends a mail. If the mailbox does not exist, the job fails at once, even if it has retries

@@ -21,7 +21,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A fixture is the service on an in-memory Redis, with a clock that the test moves.
+// A fixture is the service on an in-memory Redis, with a clock moved by the test.
 type fixture struct {
 	*service
 	server *qlesstest.Server
@@ -67,7 +67,7 @@ func (f *fixture) call(method, path, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// signUpAs signs up an address, and returns the jid of the job that the relay puts.
+// signUpAs signs up an address, and returns the jid of the job put by the relay.
 func (f *fixture) signUpAs(t *testing.T, email string) string {
 	t.Helper()
 	status, body := f.call("POST", "/signups", `{"email":"`+email+`"}`)
@@ -95,7 +95,7 @@ func TestSignUp(t *testing.T) {
 	require.Contains(t, body, `klass="Welcome"`)
 }
 
-// The trace of a job's run leads back to the request, although a relay has put the job.
+// The trace of a job's run leads back to the request, although the job was put by a relay.
 func TestATraceGoesThroughTheOutbox(t *testing.T) {
 	f := newFixture(t)
 	f.signUpAs(t, "ann@example.com")

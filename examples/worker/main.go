@@ -3,9 +3,9 @@
 //
 //	go run ./examples/worker [-once]
 //
-// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one. It puts a
-// few jobs, and runs jobs until Ctrl-C or SIGTERM stops it. With -once, it stops when those jobs
-// have ended.
+// The program uses the Redis server at REDIS_URL, in a separate namespace, or an in-memory server.
+// It puts a few jobs, and runs jobs until stopped by Ctrl-C or SIGTERM. With -once, it stops when
+// these jobs have ended.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(ctx context.Context, once bool) error {
 	return nil
 }
 
-// newWorker returns the worker, which sends a line to done for each job that has ended.
+// newWorker returns the worker. It sends a line to done for each ended job.
 func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues:      []string{"mail", "reports"},
@@ -108,7 +108,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		return nil
 	})
 
-	// A failure that a retry won't fix fails the job at once, in a group of its own.
+	// A failure that a retry won't fix fails the job at once, in a separate group.
 	reportKlass.Handle(worker, func(ctx context.Context, job *qless.Job, _ struct{}) error {
 		done <- "Report, which fails: there is no printer"
 		return qless.FailWith("no-printer", errors.New("there is no printer"))

@@ -1,10 +1,10 @@
-// Workqueue shows both ends of a redis-work-queue, and how to move from it to qless: it adds items,
-// runs some of them, and moves the rest to a qless queue.
+// Workqueue shows both ends of a redis-work-queue, and how to migrate to qless: the program adds
+// items, runs some of them, and moves the rest to a qless queue.
 //
 //	go run ./examples/workqueue
 //
 // It uses the Redis server at REDIS_URL, where programs in other languages can share the queue
-// "example", or an in-memory one.
+// "example", or an in-memory server.
 package main
 
 import (
@@ -59,8 +59,8 @@ func run(ctx context.Context, out io.Writer) error {
 	return move(ctx, rdb, queue, out)
 }
 
-// add adds an item for each picture. The name of the picture is the id, so that each is queued only
-// once at a time.
+// add adds an item for each picture. The name of the picture is the id, so each picture is queued
+// only once at a time.
 func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, pictures ...string) error {
 	for _, picture := range pictures {
 		item, err := workqueue.NewItemJSON(thumbnail{Of: picture, Width: 80})
@@ -95,8 +95,8 @@ func workUntilDone(
 	return errors.Join(worker.Run(ctx), <-cleaned)
 }
 
-// move puts a job for each remaining item. The job has the id of its item, so an item that is moved
-// twice, because the program died in between, becomes one job, unless the job has run by then.
+// move puts a job for each remaining item. The job has the id of its item: an item moved twice,
+// because the program died in between, becomes one job, unless the job has run by then.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
 	client, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 	if err != nil {
@@ -124,8 +124,8 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 // klass is the klass of the jobs.
 const klass = "Thumbnail"
 
-// compare returns an error unless the job with the id of an item is that of the item, which an
-// earlier mover has put.
+// compare returns an error unless the job with the id of an item was put for the item by an earlier
+// mover.
 func compare(ctx context.Context, client *qless.Client, item *workqueue.Item) error {
 	there, err := client.Job(ctx, item.ID)
 	if err != nil {
@@ -138,8 +138,8 @@ func compare(ctx context.Context, client *qless.Client, item *workqueue.Item) er
 	return err
 }
 
-// dataOf returns the data of an item's job: the item's data if that is JSON, or otherwise an object
-// that holds it.
+// dataOf returns the data of an item's job: the item's data if JSON, or otherwise an object
+// containing the data.
 func dataOf(item *workqueue.Item) any {
 	if json.Valid(item.Data) {
 		return json.RawMessage(item.Data)

@@ -27,7 +27,7 @@ func TestDataThatIsNotJSONIsMovedAsBytes(t *testing.T) {
 	require.Equal(t, map[string][]byte{"bytes": []byte("\xff")}, dataOf(&workqueue.Item{Data: []byte("\xff")}))
 }
 
-// A job that only has the same id is not taken for that of an item, which would then be lost.
+// A job that only has the same id is not mistaken for an item's job: the item would be lost.
 func TestAnItemWhoseIDAnotherJobHasIsNotLost(t *testing.T) {
 	server, err := qlesstest.Start()
 	require.NoError(t, err)

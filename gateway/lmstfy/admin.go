@@ -101,8 +101,8 @@ func (r *request) tokenRoute(parts []string) bool {
 	return true
 }
 
-// authorized reports whether a request comes from one of the accounts, if there are any. If it does
-// not, authorized answers the request.
+// authorized reports whether an account sent the request. Without accounts, every request is
+// authorized. authorized answers the requests that it refuses.
 func (r *request) authorized() bool {
 	accounts := r.server.config.Accounts
 	if len(accounts) == 0 {
@@ -129,7 +129,7 @@ func same(a, b string) int {
 
 func (r *request) listPools() { r.replyIndented(http.StatusOK, sortedKeys(r.server.config.Pools)) }
 
-// version answers with the version of qless that the program was built with.
+// version answers with the program's version of qless.
 func (r *request) version() {
 	version, commit, date := buildVersion()
 	r.replyIndented(http.StatusOK, map[string]any{
@@ -235,7 +235,7 @@ func (r *request) listTokens(parts []string) {
 	r.replyIndented(http.StatusOK, map[string]any{"tokens": all})
 }
 
-// minToken is the minimum length of a token that a user chooses.
+// minToken is the minimum length of a token chosen by a user.
 const minToken = 20
 
 func (r *request) addToken(parts []string) {
@@ -376,8 +376,8 @@ func (r *request) removeLimit(parts []string) {
 	r.answer("delete a limit", err, map[string]any{"msg": "success"})
 }
 
-// profile answers with a profile of the program: one of those of runtime/pprof, "profile" for the
-// CPU, or "trace".
+// profile answers with a profile of the program: a profile of runtime/pprof, "profile" for the CPU,
+// or "trace".
 func (r *request) profile(name string) {
 	profile := pprof.Lookup(name)
 	switch {
@@ -405,11 +405,11 @@ func (r *request) profile(name string) {
 	}
 }
 
-// maxProfile is the longest time for which the program may be recorded.
+// maxProfile is the longest duration of a recording.
 const maxProfile = 5 * time.Minute
 
-// record records the program for as many seconds as the request asks. It streams the recording,
-// which may not fit in memory.
+// record records the program for the requested number of seconds. The recording is streamed, as it
+// may not fit in memory.
 func (r *request) record(missing float64, start func(io.Writer) error, stop func()) {
 	length, err := strconv.ParseFloat(r.values.Get("seconds"), 64)
 	if err != nil || length <= 0 {
@@ -429,7 +429,7 @@ func (r *request) record(missing float64, start func(io.Writer) error, stop func
 	stop()
 }
 
-// A stream is an answer that is sent while it is being written.
+// A stream is an answer sent while being written.
 type stream struct{ request *request }
 
 // Write sends a part of the answer.

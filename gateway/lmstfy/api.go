@@ -15,10 +15,10 @@ import (
 
 // A route describes how requests of one kind are served.
 type route struct {
-	api    string // the pattern that its path follows
+	api    string // pattern of the path
 	serve  func(*request)
 	action string // "produce" or "consume" if it is rate limited
-	open   bool   // it needs no token
+	open   bool   // needs no token
 }
 
 const (
@@ -120,12 +120,12 @@ func (r *request) run(route *route) {
 		}
 	}
 	route.serve(r)
-	if r.settle != nil { // there is no client left to answer
+	if r.settle != nil { // no client is left to answer
 		r.settle()
 	}
 }
 
-// findPool finds the pool that the token names.
+// findPool looks up the pool named by the token.
 func (r *request) findPool() bool {
 	text := r.Header.Get("X-Token")
 	if text == "" {
@@ -191,8 +191,8 @@ func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool
 	return err == nil && n > most, err
 }
 
-// refund takes back the count of a request that has failed. A consumer whose time is over is
-// answered without waiting for that: Redis may hang.
+// refund takes back the count of a failed request. A consumer that timed out is answered without
+// waiting for the refund: Redis may hang.
 func (l *limiters) refund(r *request, limiter *Limiter, action string) {
 	if limiter.most(action) == 0 {
 		return
@@ -224,10 +224,9 @@ func (m *metrics) request(r *request, took time.Duration) {
 	}
 }
 
-// guard refuses requests that a browser makes for a page of another site: a browser on the
-// operator's machine can reach servers that outsiders can't. If the page's own name is made to
-// resolve to this server, the page could even read answers, but then the request has that name as
-// its host.
+// guard refuses browser requests made on behalf of other sites' pages: a browser on the operator's
+// machine can reach servers closed to outsiders. A page could even read answers if its own name
+// were made to resolve to this server, but then the request's host is that name.
 func (s *Server) guard(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {

@@ -18,7 +18,7 @@ type Message struct {
 	Body []byte `json:"body"`
 }
 
-// The beginning and the end of a Message as it is encoded here.
+// The beginning and the end of an encoded Message.
 const (
 	messageHead = `{"body":"`
 	messageTail = `"}`
@@ -54,7 +54,7 @@ func bodyOf(job *qless.Job) []byte {
 	return *message.Body
 }
 
-// A description is an answer about a job. Clients get its fields in alphabetical order.
+// A description is an answer about a job. The fields are sent in alphabetical order.
 type description struct {
 	Attributes  map[string]string `json:"attributes"`
 	Data        []byte            `json:"data"`
@@ -80,8 +80,8 @@ func describe(namespace, queue string, job *qless.Job, now time.Time) descriptio
 	}
 }
 
-// secondsLeft returns the rest of a job's life in seconds, or 0 if the life is unlimited. A job
-// that the server has delivered has at least a second left, whatever the clocks say.
+// secondsLeft returns the rest of a job's life in seconds, or 0 if the life is unlimited. A
+// delivered job has at least a second left, whatever the clocks say.
 func secondsLeft(job *qless.Job, now time.Time) int64 {
 	if job.Until.IsZero() {
 		return 0

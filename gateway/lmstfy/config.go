@@ -19,32 +19,31 @@ type Config struct {
 	// AccessLog logs every request. The admin API can switch it on and off.
 	AccessLog bool
 
-	// Accounts maps the users of the admin API to their passwords. If it is empty, every client may
-	// use the API.
+	// Accounts maps the users of the admin API to their passwords. If empty, every client may use the
+	// API.
 	Accounts map[string]string
 
-	// Admin is where tokens and rate limits are kept. The server does not close it.
+	// Admin stores tokens and rate limits. The server does not close Admin.
 	Admin redis.UniversalClient
 
-	// AdminHosts are host names under which the admin API may be requested, such as that of a
-	// service. Addresses, localhost and names that end in .localhost are always allowed.
+	// AdminHosts are further host names of the admin API, such as the name of a service. Addresses,
+	// localhost and names ending in .localhost are always allowed.
 	AdminHosts []string
 
 	// AdminPrefix is the prefix of the keys in Admin. Defaults to "ql:x:lmstfy:". "-" means no
 	// prefix, as in lmstfy's own server: then both share tokens and limits.
 	AdminPrefix string
 
-	// Carried are the names of request headers that published jobs carry, as headers of qless
-	// beside the attributes. The consumer of a single job gets them back in the answer. Defaults to
-	// the headers of a trace: traceparent, tracestate and baggage. An empty list that is not nil
-	// means none.
+	// Carried names the request headers that published jobs carry, as qless headers beside the
+	// attributes. The answer to a consumer of a single job contains these headers, too. Defaults to
+	// the headers of a trace: traceparent, tracestate and baggage. A non-nil empty list means none.
 	Carried []string
 
-	// Delay is the delay of jobs whose request has none.
+	// Delay is the delay of a job if the request has none.
 	Delay time.Duration
 
-	// IdleTimeout is the longest time that a connection is kept without a request. Defaults to 2
-	// minutes; -1 means no limit.
+	// IdleTimeout limits how long a connection may stay open without a request. Defaults to 2 minutes;
+	// -1 means no limit.
 	IdleTimeout time.Duration
 
 	// Logger logs failures and requests. Defaults to slog.Default.
@@ -54,17 +53,18 @@ type Config struct {
 	// of 1 MiB.
 	MaxBulkSize int64
 
-	// MaxConnections is the maximum number of open connections of [Server.Serve]; others have to
-	// wait. Defaults to 16,384; -1 means no limit.
+	// MaxConnections is the maximum number of open connections of [Server.Serve]; others must wait.
+	// Defaults to 16,384; -1 means no limit.
 	MaxConnections int
 
-	// PeerTimeout is the longest time that a client's host may leave TCP's probes unanswered before
+	// PeerTimeout limits how long a client's host may leave TCP probes unanswered before
 	// [Server.Serve] considers the connection broken. Written data may stay unacknowledged for the
-	// longer of PeerTimeout and WriteTimeout. Defaults to 30 seconds; -1 leaves it to the system.
+	// longer of PeerTimeout and WriteTimeout. Defaults to 30 seconds; -1 leaves the limit to the
+	// system.
 	PeerTimeout time.Duration
 
-	// Pools are the places where jobs are kept, by name. One must be called [DefaultPool]. The
-	// server does not close their clients.
+	// Pools maps names to pools. One pool must be called [DefaultPool]. The server does not close the
+	// pools' clients.
 	Pools map[string]Pool
 
 	// ReadTimeout limits how long a client may take to send the headers of a request, and again to
@@ -74,16 +74,16 @@ type Config struct {
 	// SkipTokens makes the server accept every request, with any token or none.
 	SkipTokens bool
 
-	// TTL is the lifetime of jobs whose request has none. Defaults to 24 hours; -1 means for ever.
+	// TTL is the lifetime of a job if the request has none. Defaults to 24 hours; -1 means forever.
 	TTL time.Duration
 
-	// TTR is the time to run in requests that have none. Defaults to 2 minutes; -1 means no time.
+	// TTR is the time to run if the request has none. Defaults to 2 minutes; -1 means no time.
 	TTR time.Duration
 
-	// Timeout is how long requests that have no timeout wait for a job.
+	// Timeout is how long a request without a timeout waits for a job.
 	Timeout time.Duration
 
-	// Tries is the number of tries of jobs whose request has none. Defaults to 1.
+	// Tries is the number of tries of a job if the request has none. Defaults to 1.
 	Tries int
 
 	// WriteTimeout limits how long a client may take to read the answer. Defaults to 30 seconds; -1
@@ -91,17 +91,16 @@ type Config struct {
 	WriteTimeout time.Duration
 }
 
-// A Pool is a place where jobs are kept.
+// A Pool stores jobs.
 type Pool struct {
-	// Client keeps the jobs in its namespace. Other clients see consumers under its worker's name.
+	// Client stores the jobs in its namespace. Other clients see consumers under its worker's name.
 	Client *qless.Client
 
-	// Redis is used for metrics, and may be nil: metrics of the server, and of the commands that
-	// this client sends. If Client uses it too, they cover all commands.
+	// Redis is used for metrics of the server and of the commands sent by this client. Redis may be
+	// nil. If Client uses this client, too, the metrics cover all commands.
 	Redis redis.UniversalClient
 
-	// MigrateTo is the pool into which jobs are published instead. Jobs left in this one are
-	// consumed first.
+	// MigrateTo is the pool to publish jobs into instead. Jobs left in this pool are consumed first.
 	MigrateTo string
 }
 
@@ -216,7 +215,7 @@ func set[T int | int64 | time.Duration](value *T, missing T) {
 	}
 }
 
-// defaults returns the parameters of requests that omit them.
+// defaults returns the defaults of omitted parameters.
 func (c *Config) defaults() defaults {
 	whole := func(d time.Duration) uint64 { return uint64(d / time.Second) }
 	return defaults{
@@ -252,5 +251,5 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// defaultCarried are the headers that carry the context of a trace.
+// defaultCarried are the headers of a trace's context.
 var defaultCarried = []string{"traceparent", "tracestate", "baggage"}

@@ -13,7 +13,7 @@ import (
 )
 
 // The conversations in testdata were recorded from lmstfy's own server. TestARedisThatIsAway
-// replays those in which Redis goes away.
+// replays conversations during an outage of Redis.
 func TestConversationsWithTheOtherServer(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

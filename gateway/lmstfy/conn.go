@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A clientConn is a connection of a client. It notices when the client goes away while a request is
-// answered, even if the client has sent more than the request: net/http looks no further than the
-// first such byte.
+// A clientConn is a client's connection. It detects a client that goes away during a request, even
+// if the client has sent more than the request: net/http looks no further than the first extra
+// byte.
 type clientConn struct {
 	net.Conn
 
@@ -48,7 +48,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 }
 
 // watch calls gone if the client goes away before stop is called. If unread is set, net/http does
-// not check, because it has to read the body of the request first.
+// not check, because the body of the request must be read first.
 func (c *clientConn) watch(unread bool, gone func()) (stop func()) {
 	c.mu.Lock()
 	c.gone = gone
@@ -92,7 +92,7 @@ func (c *clientConn) readAhead(done chan struct{}) {
 func (c *clientConn) keep(read []byte, err error) (end bool) {
 	c.mu.Lock()
 	c.ahead = append(c.ahead, read...)
-	full := len(c.ahead) > maxAhead // the connection of a client that sends so much ends
+	full := len(c.ahead) > maxAhead // too much data ends the connection
 	gone := c.gone
 	failed := err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 	if failed {
@@ -158,5 +158,5 @@ func (l clientListener) Accept() (net.Conn, error) {
 // connKey is the context key of a request's connection.
 type connKey struct{}
 
-// maxAhead limits the memory that is allocated ahead for an announced body.
+// maxAhead limits the memory allocated ahead for an announced body.
 const maxAhead = 64 << 10

@@ -47,7 +47,7 @@ func (r *request) consume() {
 	}
 }
 
-// limitTime ends the request's context when the consumer's time to wait is over, so that it is
+// limitTime ends the request's context when the consumer's time to wait is over: the request is
 // answered even if Redis hangs. The caller must call done.
 func (r *request) limitTime() (done func()) {
 	timeout, valid := number(r.values, "timeout", 32, r.server.defaults.timeout)
@@ -59,8 +59,8 @@ func (r *request) limitTime() (done func()) {
 	return done
 }
 
-// watch calls cancel if the consumer goes away before answer is called. answer must be called
-// before the answer is sent. It reports whether the consumer has gone.
+// watch calls cancel if the consumer goes away before answer is called. The caller must call answer
+// before sending the answer. answer reports whether the consumer has gone.
 func (r *request) watch(cancel func()) (answer func() (gone bool)) {
 	unread := r.ContentLength != 0
 	if unread {

@@ -77,7 +77,7 @@ func TestARedisThatIsFull(t *testing.T) {
 	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, counts)
 }
 
-// If Redis does not answer, a request takes no longer than its client waits.
+// If Redis does not answer, a request takes no longer than the client's wait.
 func TestARedisThatIsSlow(t *testing.T) {
 	g := start(t, nil)
 	g.publish("/api/ns/q", "x")
@@ -105,7 +105,7 @@ func TestARedisThatIsSlow(t *testing.T) {
 	})
 }
 
-// A consumer waits no longer than it asked to, even if its token has a limit.
+// A consumer waits no longer than requested, even if its token has a limit.
 func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
 	for name, warm := range map[string]bool{"known token": true, "unknown token": false} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +136,7 @@ func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// A consumer may name any number of queues, and gets the jobs of the queues named first before
-// others.
+// A consumer may name any number of queues, and receives jobs from the queues in the given order.
 func TestAConsumerOfManyQueues(t *testing.T) {
 	g := start(t, nil)
 	names := make([]string, 2500)
@@ -186,7 +185,7 @@ func TestMetricsOfTheServer(t *testing.T) {
 	}
 }
 
-// Each of several requests that are published together has its own result.
+// Each of several requests published together has its own result.
 func TestRequestsThatGoTogetherFailAlone(t *testing.T) {
 	g := start(t, func(config *lmstfy.Config) { config.Tries = 2 })
 	results := make(chan string, 300)

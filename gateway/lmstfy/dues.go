@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// dues are the queues in which delays or times to run end. Sweeping these queues in time makes jobs
-// ready in the order in which they are due.
+// dues are the queues with pending ends of delays or times to run. Sweeping these queues in time
+// makes jobs ready in the order of their due times.
 type dues struct {
 	mu     sync.Mutex
 	queues map[string]span
 }
 
-// The intervals between sweeps of queues in which something is due, and between sweeps of some of
-// all known queues.
+// The intervals between sweeps of queues with something due, and of some of all known queues.
 const (
 	sweepInterval    = 250 * time.Millisecond
 	sweepAllInterval = time.Second
@@ -41,8 +40,8 @@ func (d *dues) add(queue string, at time.Time) {
 	d.queues[queue] = s
 }
 
-// take returns at most maxSwept of the queues in which something is due. It forgets queues in which
-// nothing else will become due.
+// take returns at most maxSwept queues with something due. It forgets queues without later due
+// times.
 func (d *dues) take(now time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

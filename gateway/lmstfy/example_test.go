@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A job is published and consumed over HTTP. Redis is an in-memory one.
+// A job is published and consumed over HTTP, with an in-memory Redis.
 func Example() {
 	memory, err := qlesstest.Start()
 	if err != nil {

@@ -43,13 +43,13 @@ type File struct {
 	AdminRedis FileRedis
 	Pool       map[string]FileRedis
 
-	// Unknown are the keys of the file that have no meaning.
+	// Unknown contains the unknown keys of the file.
 	Unknown []string `toml:"-"`
 }
 
-// A FileRedis is a Redis server in a configuration file. It is reached through sentinels if it has
-// a MasterName; Addr may then list several, separated by commas. Addr may also be a URL for
-// [qless.Dial], which then contains all settings.
+// A FileRedis is a Redis server in a configuration file. With a MasterName, the server is reached
+// through sentinels; Addr may then list several, separated by commas. Addr may also be a URL for
+// [qless.Dial] with all settings.
 type FileRedis struct {
 	Addr             string
 	Password         string
@@ -65,7 +65,7 @@ type FileRedis struct {
 	Namespace string
 }
 
-// LoadFile reads a configuration file. Its errors describe the problem, but contain no password.
+// LoadFile reads a configuration file. Errors describe the problem, but contain no password.
 func LoadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -150,16 +150,16 @@ func (f *File) Level() slog.Level {
 	return level
 }
 
-// Addr returns the address that the API listens on.
+// Addr returns the listen address of the API.
 func (f *File) Addr() string { return net.JoinHostPort(f.Host, strconv.Itoa(f.Port)) }
 
-// AdminAddr returns the address that the admin API listens on.
+// AdminAddr returns the listen address of the admin API.
 func (f *File) AdminAddr() string {
 	return net.JoinHostPort(f.AdminHost, strconv.Itoa(f.AdminPort))
 }
 
-// Config returns a configuration without Pools and Admin, which the caller has to set. It uses the
-// tokens and limits in the AdminRedis of lmstfy's own server.
+// Config returns a configuration without Pools and Admin, which the caller must set. The
+// configuration uses the tokens and limits in the AdminRedis of lmstfy's own server.
 func (f *File) Config() Config {
 	config := Config{
 		AdminPrefix: "-",

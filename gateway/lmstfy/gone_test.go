@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// A consumer that has gone takes no job and frees its place, whatever else it has sent.
+// A consumer that has gone takes no job and frees its place, regardless of what else it has sent.
 func TestAConsumerThatHasGone(t *testing.T) {
 	const line = "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\n"
 	for name, c := range map[string]struct{ request, later string }{
@@ -53,7 +53,7 @@ func TestAConsumerThatHasGone(t *testing.T) {
 	}
 }
 
-// A consumer that sends a body gets its job and can go on using the connection.
+// A consumer that sends a body receives a job and can keep using the connection.
 func TestConsumersWithABody(t *testing.T) {
 	g := start(t, nil)
 	client := g.dial()

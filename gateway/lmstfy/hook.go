@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A redisHook counts and times the commands that a Redis client sends.
+// A redisHook counts and times a Redis client's commands.
 type redisHook struct {
 	metrics *metrics
 	node    string

@@ -13,7 +13,7 @@ const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const idLen = 26
 
-// formatID writes 16 bytes as an ULID.
+// formatID writes 16 bytes as a ULID.
 func formatID(raw [16]byte) string {
 	var text [idLen]byte
 	high, low := binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
@@ -36,8 +36,8 @@ func newRawID(now time.Time) (raw [16]byte) {
 	return raw
 }
 
-// newJobIDs returns ids for jobs that are published together, in their order: ULIDs whose last 4
-// bytes are the delay in seconds. The ids of jobs with attributes begin with an extra digit.
+// newJobIDs returns ids for jobs published together, in order: ULIDs with the delay in seconds in
+// the last 4 bytes. The ids of jobs with attributes begin with an extra digit.
 func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
 	raw := newRawID(now)
 	binary.LittleEndian.PutUint32(raw[12:], delay)
@@ -53,8 +53,7 @@ func newJobIDs(now time.Time, n int, delay uint32, versioned bool) []string {
 	return ids
 }
 
-// publishedAt returns the time at which a job with this id was published, and whether the id
-// contains one.
+// publishedAt returns a job's time of publication, and whether the id contains a time.
 func publishedAt(id string) (time.Time, bool) {
 	if len(id) == idLen+1 && id[0] == '1' {
 		id = id[1:]
@@ -75,7 +74,7 @@ func publishedAt(id string) (time.Time, bool) {
 	return time.UnixMilli(ms), true
 }
 
-// newToken returns a token: an ULID whose random part can't be guessed.
+// newToken returns a token: a ULID with an unguessable random part.
 func newToken() string {
 	raw := newRawID(time.Now())
 	_, _ = rand.Read(raw[6:])

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A limit that is set or removed while all limits are read stays so: the answer of Redis is older.
+// A limit set or removed while all limits are read stays so: the answer of Redis is older.
 func TestAReadUndoesNoChangeOfALimit(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: testkit.Start(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -29,7 +29,7 @@ func TestAReadUndoesNoChangeOfALimit(t *testing.T) {
 	require.Nil(t, limits.get("p", "n", "old"))
 }
 
-// An afterHGetAll is called when HGETALL has been answered, before its sender has the answer.
+// An afterHGetAll is called after HGETALL was answered, before the sender has the answer.
 type afterHGetAll func()
 
 func (afterHGetAll) DialHook(next redis.DialHook) redis.DialHook { return next }

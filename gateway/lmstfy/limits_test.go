@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/gateway/lmstfy"
 )
 
-// The count of a refused request is taken back before the client sees the refusal, so that its next
-// request is not refused as well.
+// The count of a refused request is taken back before the client sees the refusal, to keep the next
+// request from being refused as well.
 func TestARefusedRequestIsTakenBackBeforeItsAnswer(t *testing.T) {
 	var commands commandHook
 	g := start(t, func(config *lmstfy.Config) {
@@ -44,7 +44,7 @@ func TestARefusedRequestIsTakenBackBeforeItsAnswer(t *testing.T) {
 	require.Equal(t, "0", counter())
 }
 
-// A commandHook sees each command that a Redis client sends.
+// A commandHook sees each command sent by a Redis client.
 type commandHook struct{ seen func(redis.Cmder) }
 
 func (*commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// metrics are the server's metrics. Their names are those of lmstfy's own server.
+// metrics are the server's metrics, with the names from lmstfy's own server.
 type metrics struct {
 	mu         sync.Mutex
 	namespaces map[string]bool // the named ones: see name
@@ -66,11 +66,11 @@ func newMetrics() *metrics {
 	}
 }
 
-// maxSeries is the maximum number of series of a metric: names of queues come from clients.
-// Further ones are counted together, with empty labels.
+// maxSeries is the maximum number of series of a metric: names of queues come from clients. Further
+// series are counted together, with empty labels.
 const maxSeries = 20_000
 
-// A family is a metric with its series. It writes them in the format of Prometheus.
+// A family is a metric with its series. Families are written in the Prometheus format.
 type family struct {
 	name   string
 	kind   string // "counter", "gauge" or "histogram"

@@ -84,7 +84,7 @@ func (d *defaults) parseConsumption(query url.Values) (c consumption, problem st
 
 func seconds(n uint64) time.Duration { return time.Duration(n) * time.Second }
 
-// attributePrefix begins the names of headers that are attributes of jobs.
+// attributePrefix begins the names of headers with attributes of jobs.
 const attributePrefix = "Job-Attr-"
 
 // isVersioned reports whether a request wants ids of version 1. Only jobs with such ids keep
@@ -94,7 +94,7 @@ func isVersioned(header http.Header) bool {
 }
 
 // attributesOf returns the attributes in the headers of a request. Long keys and values are cut,
-// and bytes that are not UTF-8 are replaced.
+// and invalid UTF-8 is replaced.
 func attributesOf(header http.Header) map[string]string {
 	found := map[string]string{}
 	for name, values := range header {
@@ -120,7 +120,7 @@ func signed(query url.Values, name string, smallest, missing int64) (int64, bool
 	return n, err == nil && n >= smallest
 }
 
-// defaults are the parameters of requests that omit them.
+// defaults are the defaults of omitted parameters.
 type defaults struct {
 	ttl, delay, tries, ttr, timeout uint64
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A pool keeps its jobs in a store. While it is being migrated, the jobs left in the old store are
-// taken first.
+// A pool keeps its jobs in a store. During a migration, the jobs left in the old store are taken
+// first.
 type pool struct {
 	name string
-	old  *store // nil unless it is being migrated
+	old  *store // nil unless being migrated
 	now  *store
 }
 
-// stores returns the stores, beginning with the one that is being emptied.
+// stores returns the stores, beginning with the store being emptied.
 func (p *pool) stores() []*store {
 	if p.old == nil {
 		return []*store{p.now}
@@ -30,24 +30,22 @@ func (p *pool) publish(
 	return p.now.publish(ctx, queue, jobs, n, headers)
 }
 
-// A delivery holds jobs that were locked for a consumer.
+// A delivery holds jobs locked for a consumer.
 type delivery struct {
 	store *store
 	jobs  []*qless.Job
 }
 
-// A place holds some queues of a store that may have jobs, at most as many as can be asked
-// together.
+// A place holds at most maxAsked queues of a store that may have jobs.
 type place struct {
 	store  *store
 	queues []string
 }
 
-// maxAsked is the maximum number of queues that can be asked together.
+// maxAsked is the maximum number of queues in one call to qless.
 const maxAsked = 1000
 
-// places returns the places of queues, in the order in which jobs are taken from them, and the best
-// one to wait at.
+// places returns the places of queues, in the order of taking jobs, and the best place to wait at.
 func (p *pool) places(queues []string) (all []place, best place) {
 	for _, s := range p.stores() {
 		best = place{}
@@ -61,7 +59,7 @@ func (p *pool) places(queues []string) (all []place, best place) {
 	return all, best
 }
 
-// consume locks jobs from queues. If there are none, it waits for one until the context ends.
+// consume locks jobs from queues. If none is ready, consume waits until the context ends.
 func (p *pool) consume(
 	ctx context.Context, queues []string, c consumption,
 ) (delivery, error) {
@@ -87,11 +85,10 @@ func (p *pool) consume(
 	return delivery{}, nil
 }
 
-// lookInterval is the interval at which a waiting consumer checks the places where it is not
-// waiting.
+// lookInterval is how often a waiting consumer checks the other places.
 const lookInterval = time.Second
 
-// wait waits until it can lock a job from a place, or the context ends.
+// wait waits for a job to lock in a place, or until the context ends.
 func (at place) wait(ctx context.Context, ttr time.Duration) (delivery, error) {
 	jobs, err := at.store.receive(ctx, at.queues, 1, ttr, true)
 	return delivery{at.store, jobs}, err

@@ -120,8 +120,8 @@ func (r *request) put(p publication, bodies [][]byte) []string {
 	return ids
 }
 
-// maxIgnored limits how much of an oversized body is read and dropped, so that the client gets to
-// read the answer.
+// maxIgnored limits how much of an oversized body is read and dropped, to let the client read the
+// answer.
 const maxIgnored = 16 << 20
 
 // readBody reads a body of at most the given length, within the time that the client may take.
@@ -159,8 +159,8 @@ func (m *metrics) published(r *request, jobs int, delayed bool) {
 	}
 }
 
-// carried returns the attributes of a new job together with the request headers that it carries, in
-// lower case. Headers that do not fit are left out.
+// carried returns a new job's attributes together with its carried request headers, in lower case.
+// Headers that do not fit are left out.
 func (r *request) carried(attributes map[string]string) map[string]string {
 	all := maps.Clone(attributes)
 	if all == nil {
@@ -186,7 +186,7 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 // maxHeaders is the maximum size of a job's headers, in bytes.
 const maxHeaders = 8 << 10
 
-// giveBack adds the headers that a job carries to the answer to a consumer.
+// giveBack adds a job's carried headers to the answer to a consumer.
 func (r *request) giveBack(header http.Header, job *qless.Job) {
 	for _, name := range r.server.config.Carried {
 		if value := job.Headers[strings.ToLower(name)]; value != "" {

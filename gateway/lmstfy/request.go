@@ -25,7 +25,7 @@ type request struct {
 	status int
 	failed error // why the answer could not be sent
 
-	// settle is called before the answer is sent, so that the count is right for the token's next
+	// settle is called before the answer is sent, to keep the count right for the token's next
 	// request. It is nil unless the request was counted.
 	settle func()
 
@@ -35,7 +35,7 @@ type request struct {
 	poolName, token            string
 }
 
-// wrap adds the headers that all answers have, and logs requests.
+// wrap adds the headers common to all answers, and logs requests.
 func (s *Server) wrap(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := &request{Request: hr, server: s, writer: w, id: newID(time.Now()), values: hr.URL.Query()}
@@ -52,13 +52,13 @@ func (s *Server) wrap(handler http.Handler) http.Handler {
 
 type requestKey struct{}
 
-// requestOf returns the request that wrap has made.
+// requestOf returns the request made by wrap.
 func requestOf(hr *http.Request) *request {
 	r, _ := hr.Context().Value(requestKey{}).(*request)
 	return r
 }
 
-// recover answers a request whose handler has panicked.
+// recover answers a request after its handler has panicked.
 func (r *request) recover() {
 	switch v := recover(); v {
 	case nil:
@@ -82,7 +82,7 @@ func (r *request) reply(status int, v any) {
 	r.send(status, "application/json; charset=utf-8", text)
 }
 
-// replyIndented answers with JSON that is easier to read.
+// replyIndented answers with indented JSON.
 func (r *request) replyIndented(status int, v any) {
 	text, err := json.MarshalIndent(v, "", "    ")
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *request) loggedPath() string {
 	return strings.Join(parts, "/")
 }
 
-// redirectToFile redirects to the same path without the slash at its end.
+// redirectToFile redirects to the same path without the trailing slash.
 func redirectToFile(r *request) {
 	r.status = http.StatusTemporaryRedirect
 	if r.Method == http.MethodGet {

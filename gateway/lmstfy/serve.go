@@ -38,8 +38,8 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves the API on a listener until Shutdown is called, and closes it. The error is never
-// nil; after Shutdown, it is [http.ErrServerClosed].
+// Serve serves the API on a listener until Shutdown is called, and closes the listener. The error
+// is never nil; after Shutdown, it is [http.ErrServerClosed].
 func (s *Server) Serve(listener net.Listener) error {
 	return s.serve(listener, s.Handler())
 }
@@ -70,8 +70,7 @@ func (s *Server) serve(listener net.Listener, handler http.Handler) error {
 // maxHeaderBytes is the maximum size of a request's headers, including its path.
 const maxHeaderBytes = 64 << 10
 
-// register notes a server that Shutdown has to stop. It reports false if Shutdown was called
-// before.
+// register notes a server for Shutdown to stop. It reports false if Shutdown was called before.
 func (s *Server) register(server *http.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +83,8 @@ func (s *Server) register(server *http.Server) bool {
 
 // Shutdown stops the server: it accepts no more connections, answers waiting consumers without a
 // job, and returns when all requests are answered. If the context ends first, it closes the
-// remaining connections, and returns the context's error. It does not wait for requests that
-// another http.Server passes to Handler.
+// remaining connections, and returns the context's error. It does not wait for requests passed to
+// Handler by another http.Server.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stop.Now()
@@ -103,15 +102,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return failed
 }
 
-// AdminHandler returns the admin API, which needs protection: see [Config].Accounts. It refuses
-// requests that a browser makes for a page of another site: see [Config].AdminHosts.
+// AdminHandler returns the admin API, which needs protection: see [Config].Accounts. The handler
+// refuses browser requests made on behalf of other sites' pages: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
 	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))
 }
 
-// Handler returns the API. Set ReadHeaderTimeout in the http.Server, not ReadTimeout, with which
-// waiting consumers would seem to have gone. Only Serve notices when a consumer goes away that has
-// sent a body, or more than its request.
+// Handler returns the API. Set ReadHeaderTimeout in the http.Server, not ReadTimeout, which makes
+// waiting consumers seem to have gone. Only Serve detects that a consumer has gone after sending a
+// body, or more than the request.
 func (s *Server) Handler() http.Handler {
 	return s.wrap(http.HandlerFunc(s.serveAPI))
 }

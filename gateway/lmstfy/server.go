@@ -3,8 +3,8 @@
 // see and run.
 //
 // A job of the namespace ns and the queue q is in the queue "ns/q". Its klass is [Klass], and its
-// data is {"body": "..."}, in base64. Consumers also get the jobs that clients of qless put into
-// such a queue: the body is then the job's data, as JSON.
+// data is {"body": "..."}, in base64. Consumers also receive jobs put into such a queue by clients
+// of qless: the body is then the job's data, as JSON.
 //
 // [New] embeds the server in a program. The command qless serve lmstfy reads the configuration file
 // of lmstfy's own server: see [LoadFile].

@@ -22,7 +22,7 @@ import (
 // patience turns a hang into a failure.
 const patience = 30 * time.Second
 
-// A gateway is a server of lmstfy's protocol on a Redis of its own.
+// A gateway is a server of lmstfy's protocol on a separate Redis.
 type gateway struct {
 	t      *testing.T
 	server *lmstfy.Server

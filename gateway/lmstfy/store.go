@@ -12,11 +12,11 @@ import (
 
 // A store keeps the jobs of a pool in one qless namespace. Its queues are qless queues.
 type store struct {
-	name   string // that of its pool
+	name   string // name of the pool
 	client *qless.Client
 	taker  *lease.Taker
 	dues   *dues
-	swept  func(n int) // called with the number of jobs that a sweep has moved or ended
+	swept  func(n int) // called with the number of jobs moved or ended by a sweep
 }
 
 func newStore(name string, client *qless.Client) *store {
@@ -31,7 +31,7 @@ type draft struct {
 	body []byte
 }
 
-// publish puts jobs into a queue, in their order.
+// publish puts jobs into a queue, in order.
 func (s *store) publish(
 	ctx context.Context, queue string, jobs []draft, p publication, headers map[string]string,
 ) error {
@@ -58,10 +58,10 @@ func (s *store) publish(
 	return nil
 }
 
-// maxPart limits the total size of the bodies of jobs that are put together, in bytes.
+// maxPart limits the total size of the bodies of jobs put together, in bytes.
 const maxPart = 4 << 20
 
-// parts divides jobs into parts that are put together.
+// parts divides jobs into parts to put together.
 func parts(jobs []draft) [][]draft {
 	var all [][]draft
 	first, size := 0, 0
@@ -100,7 +100,7 @@ func (p *publication) options(id string, headers map[string]string) []qless.PutO
 	return options
 }
 
-// receive locks jobs. If it waits, and the context ends first, it returns none.
+// receive locks jobs. If the context ends during a wait, receive returns none.
 func (s *store) receive(
 	ctx context.Context, queues []string, count int, ttr time.Duration, wait bool,
 ) ([]*qless.Job, error) {
@@ -116,7 +116,7 @@ func (s *store) receive(
 	return jobs, err
 }
 
-// lockTime returns a time to run that Take accepts.
+// lockTime returns a time to run accepted by Take.
 func lockTime(ttr time.Duration) time.Duration {
 	if ttr == 0 {
 		return -1
@@ -124,7 +124,7 @@ func lockTime(ttr time.Duration) time.Duration {
 	return min(ttr, maxLock)
 }
 
-// release releases jobs that could not be delivered.
+// release releases undelivered jobs.
 func (s *store) release(ctx context.Context, jobs []*qless.Job) error {
 	var failed error
 	for _, job := range jobs {
@@ -164,11 +164,11 @@ func (s *store) get(ctx context.Context, queue, id string) (*qless.Job, error) {
 // clockSkew is the largest expected difference between the server's clock and ours.
 const clockSkew = time.Minute
 
-// remove deletes a job of a queue in any state, and returns it, or nil. A job that was consumed is
+// remove deletes a job of a queue in any state, and returns it, or nil. A consumed job is
 // completed.
 //
-// Most jobs were consumed here. They are completed together with others, without reading them, so
-// only their ids are returned.
+// Most jobs were consumed here. Such jobs are completed together with others, without being read,
+// so only their ids are returned.
 func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error) {
 	if _, is := publishedAt(id); is {
 		err := s.taker.Complete(ctx, queue, id)[0]
@@ -184,7 +184,7 @@ func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error
 	return s.removeAnyhow(ctx, queue, id)
 }
 
-// removeAnyhow deletes a job that was not consumed, or not here.
+// removeAnyhow deletes a job not consumed, or consumed elsewhere.
 func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job, error) {
 	for {
 		job, err := s.find(ctx, queue, id)
@@ -209,7 +209,7 @@ func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job,
 	}
 }
 
-// peek returns the next job to be consumed, or nil.
+// peek returns the next job to consume, or nil.
 func (s *store) peek(ctx context.Context, queue string) (*qless.Job, error) {
 	if err := s.sweep(ctx, queue); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (s *store) peek(ctx context.Context, queue string) (*qless.Job, error) {
 	return jobs[0], nil
 }
 
-// size returns the number of jobs that can be consumed.
+// size returns the number of consumable jobs.
 func (s *store) size(ctx context.Context, queue string) (int, error) {
 	if err := s.sweep(ctx, queue); err != nil {
 		return 0, err
@@ -230,7 +230,7 @@ func (s *store) size(ctx context.Context, queue string) (int, error) {
 	return counts.Waiting, err
 }
 
-// destroy deletes the jobs that can be consumed.
+// destroy deletes the consumable jobs.
 func (s *store) destroy(ctx context.Context, queue string) error {
 	if err := s.sweep(ctx, queue); err != nil {
 		return err
@@ -239,13 +239,13 @@ func (s *store) destroy(ctx context.Context, queue string) error {
 		return err
 	}
 	err := inspect.New(s.client).ForgetQueue(ctx, queue)
-	if errors.Is(err, qless.ErrInvalid) { // it still has jobs, which are not ready
+	if errors.Is(err, qless.ErrInvalid) { // jobs are left, but not ready
 		return nil
 	}
 	return err
 }
 
-// deadGroup returns the failure group of jobs whose tries are used up.
+// deadGroup returns the failure group of jobs without tries left.
 func deadGroup(queue string) string { return "failed-retries-" + queue }
 
 // dead returns the number of dead jobs, and the oldest of them.
@@ -309,8 +309,8 @@ func (s *store) sweep(ctx context.Context, queues ...string) error {
 	}
 }
 
-// sweptAtOnce is the maximum number of jobs that a sweep moves, and of lives that it ends: more may
-// be left.
+// sweptAtOnce is the maximum number of jobs moved, and of lives ended, by a sweep: more may be
+// left.
 const sweptAtOnce = 100
 
 // isGone reports whether an error is due to a context that has ended.
@@ -319,7 +319,7 @@ func isGone(err error) bool {
 }
 
 // runSweeps sweeps queues with due jobs until the context ends. It also sweeps all known queues in
-// turn, for jobs that were put by other servers, or by this one before a restart.
+// turn, for jobs put by other servers, or by this server before a restart.
 func (s *store) runSweeps(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

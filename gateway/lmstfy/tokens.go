@@ -24,8 +24,8 @@ type tokens struct {
 	known map[string]time.Time // the time until which a token need not be looked up again
 }
 
-// A token that was deleted by another server is still accepted for this time. maxKnown is the
-// number of tokens that are remembered.
+// A token deleted by another server is still accepted for this time. maxKnown is the maximum number
+// of remembered tokens.
 const (
 	tokenMemory = 10 * time.Second
 	maxKnown    = 100_000
@@ -74,9 +74,8 @@ func (t *tokens) add(
 	return setNew(ctx, t.rdb, t.key(pool, namespace), token, description)
 }
 
-// setNew sets a field of a hash unless it exists, and reports whether it was new. The command is
-// sent only once: if it were sent again, it would find its own field, and its sender would be
-// refused.
+// setNew sets a field of a hash unless the field exists, and reports whether the field was new. The
+// command is sent only once: a retry would find its own field, and report it as not new.
 func setNew(
 	ctx context.Context, rdb redis.UniversalClient, key, field string, value any,
 ) (bool, error) {
@@ -100,8 +99,8 @@ func (t *tokens) list(ctx context.Context, pool, namespace string) (map[string]s
 	return t.rdb.HGetAll(ctx, t.key(pool, namespace)).Result()
 }
 
-// A Limiter limits the numbers of consume and publish requests that a token may make in an interval
-// of seconds. 0 means no limit.
+// A Limiter limits a token's consume and publish requests in an interval of seconds. 0 means no
+// limit.
 type Limiter struct {
 	Read     int64 `json:"read"`
 	Write    int64 `json:"write"`
@@ -118,7 +117,7 @@ func (l *Limiter) check() error {
 	return nil
 }
 
-// most returns the number of requests of a kind that are allowed, or 0 if there is no limit.
+// most returns the allowed number of requests of a kind, or 0 without a limit.
 func (l *Limiter) most(action string) int64 {
 	switch {
 	case l == nil:
@@ -129,8 +128,8 @@ func (l *Limiter) most(action string) int64 {
 	return max(0, l.Write)
 }
 
-// limiters are the limits of tokens. All are kept in one hash, which is read again every
-// limitersInterval. Each counter has a key of its own.
+// limiters are the limits of tokens. All are kept in one hash, read again every limitersInterval.
+// Each counter has a key of its own.
 type limiters struct {
 	rdb    redis.UniversalClient
 	prefix string
@@ -173,8 +172,7 @@ func (l *limiters) run(ctx context.Context) {
 	}
 }
 
-// read reads all limits. If one changes meanwhile, the answer may be older than the change, and is
-// dropped.
+// read reads all limits. If a limit changes meanwhile, the answer may be stale, and is dropped.
 func (l *limiters) read(ctx context.Context) error {
 	l.mu.Lock()
 	before := l.changes
@@ -269,7 +267,7 @@ func (l *limiters) list() []TokenLimiter {
 	return all
 }
 
-// Scripts do the counting, so that no counter is left without an expiry.
+// Scripts do the counting, to leave no counter without an expiry.
 var (
 	countUp = redis.NewScript(`local n = redis.call('incr', KEYS[1])
 if n == 1 then redis.call('expire', KEYS[1], ARGV[1]) end

@@ -19,7 +19,7 @@ import (
 // patience turns a hang into a failure.
 const patience = 60 * time.Second
 
-// A fleet holds the processes of a test, and the records that they have printed.
+// A fleet holds the processes of a test, and their printed records.
 type fleet struct {
 	t      *testing.T
 	random *rand.Rand
@@ -30,7 +30,7 @@ type fleet struct {
 
 	mu   sync.Mutex
 	puts map[string]string          // the kinds of programs that put jobs, by jid
-	ran  map[string]map[string]bool // the kinds that ran them
+	ran  map[string]map[string]bool // the kinds that ran the jobs
 	odd  []string
 	log  bytes.Buffer
 }
@@ -40,8 +40,8 @@ type process struct {
 	settings settings
 	command  *exec.Cmd
 	stdin    io.WriteCloser
-	ready    chan struct{} // closed when it is ready
-	done     chan struct{} // closed when it has ended and all of its output was read
+	ready    chan struct{} // closed when the process is ready
+	done     chan struct{} // closed when the process has ended and all output was read
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
@@ -125,7 +125,7 @@ func (f *fleet) follow(p *process, stdout io.Reader) {
 	for lines.Scan() {
 		var r record
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // it was killed while it printed this
+			continue // killed while printing this
 		}
 		f.note(p.settings.Kind, r)
 		if r.Ready {
@@ -152,7 +152,7 @@ func (f *fleet) note(kind string, r record) {
 	}
 }
 
-// missing returns the number of jobs that were put, and a job that was not run.
+// missing returns the number of jobs put, and a job not run.
 func (f *fleet) missing() (put int, jid string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

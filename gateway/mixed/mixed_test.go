@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Each job is run and completed, no matter which programs put and run it, while gateways and
+// Each job is run and completed, regardless of the programs that put and run it, while gateways and
 // programs are killed.
 func TestJobsOfAllSurviveKills(t *testing.T) {
 	seed := testkit.Seed(t)
@@ -55,7 +55,7 @@ func (s settings) as(kind, addr string) settings {
 	return s
 }
 
-// configure makes locks end soon, and keeps the records of jobs until they have been checked.
+// configure makes locks expire soon, and keeps the records of jobs until checked.
 func configure(t *testing.T, client *qless.Client) {
 	for option, value := range map[string]any{
 		"heartbeat":          lockSeconds * time.Second,
@@ -116,7 +116,7 @@ func (f *fleet) verify(client *qless.Client, rdb *redis.Client, kinds []string) 
 	f.t.Logf("%d jobs; killed %v", len(f.puts), f.kills)
 }
 
-// verifyJobs checks that each job is complete, or that a consumer of lmstfy has deleted it.
+// verifyJobs checks that each job is complete, or was deleted by a consumer of lmstfy.
 func (f *fleet) verifyJobs(client *qless.Client) {
 	f.t.Helper()
 	var jids []string
@@ -142,7 +142,7 @@ func (f *fleet) verifyJobs(client *qless.Client) {
 	}
 }
 
-// verifyMix checks that each kind of program has run jobs of every other kind that it can run.
+// verifyMix checks that each kind of program has run jobs of every other suitable kind.
 func (f *fleet) verifyMix(kinds []string) {
 	f.t.Helper()
 	mix := map[string]int{}

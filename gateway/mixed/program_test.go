@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// settingsVariable is set if this binary has to run as a gateway or as a client program.
+// settingsVariable is set if this binary must run as a gateway or as a client program.
 const settingsVariable = "QLESS_MIXED"
 
 // Kinds of processes.
@@ -58,7 +58,7 @@ type record struct {
 	Ready bool   `json:"ready,omitempty"`
 	Put   string `json:"put,omitempty"` // the put of this job was acknowledged
 	Ran   string `json:"ran,omitempty"` // this job was run, and is about to be completed
-	Odd   string `json:"odd,omitempty"` // describes something that must not happen
+	Odd   string `json:"odd,omitempty"` // describes a failure
 }
 
 // A program is this process.
@@ -161,7 +161,7 @@ func addr(list []string) string { return list[rand.N(len(list))] }
 // sometimes is true one time in ten.
 func sometimes() bool { return rand.N(10) == 0 }
 
-// print prints a record, so that it survives this process.
+// print prints a record immediately: records survive this process.
 func (p *program) print(r record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,5 +172,5 @@ func (p *program) odd(format string, args ...any) {
 	p.print(record{Odd: p.Kind + ": " + fmt.Sprintf(format, args...)})
 }
 
-// plain returns a jid without dashes, which only some programs write.
+// plain returns a jid without dashes, as written by some programs.
 func plain(jid string) string { return strings.ReplaceAll(jid, "-", "") }

@@ -12,7 +12,7 @@ import (
 
 const interop = "../../tests/interop/install"
 
-// pythonCommand installs the Python client, and returns the command that runs a program of it.
+// pythonCommand installs the Python client, and returns the command for running its programs.
 func pythonCommand(t *testing.T, s settings) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), interop).CombinedOutput()

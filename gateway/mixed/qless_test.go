@@ -27,7 +27,7 @@ func (p *program) workQless() error {
 	return nil
 }
 
-// handle runs a job. Some jobs that came through Workq move on to a queue of lmstfy's clients.
+// handle runs a job. Some jobs from Workq move on to a queue of lmstfy's clients.
 func (p *program) handle(_ context.Context, job *qless.Job) error {
 	p.toil()
 	if job.Queue != lmstfyQueue && sometimes() {

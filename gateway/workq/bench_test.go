@@ -26,7 +26,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// gatewayVariable is set to the URL of a Redis server if this binary has to run as a gateway.
+// gatewayVariable is set to the URL of a Redis server if this binary must run as a gateway.
 const gatewayVariable = "QLESS_WORKQ_GATEWAY"
 
 // gatewayMain serves until its standard input ends, and returns the exit status.
@@ -53,7 +53,7 @@ func gatewayMain(url string) int {
 	return 0
 }
 
-// A bench is a gateway in a process of its own, in front of a Redis server of its own.
+// A bench is a gateway in a separate process, in front of a separate Redis server.
 type bench struct {
 	testing.TB
 	addr string
@@ -87,7 +87,7 @@ func newBench(tb testing.TB) *bench {
 	}
 }
 
-// usedByRedis returns the processor time that the server has used.
+// usedByRedis returns the processor time used by the server.
 func (b *bench) usedByRedis() time.Duration {
 	var sum float64
 	for _, line := range strings.Split(b.rdb.Info(b.Context(), "cpu").Val(), "\r\n") {
@@ -101,7 +101,7 @@ func (b *bench) usedByRedis() time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
-// usedByGateway returns the processor time that the gateway has used, if the system reports it.
+// usedByGateway returns the processor time used by the gateway, if reported by the system.
 func (b *bench) usedByGateway() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.pid))
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *bench) usedByGateway() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// memory returns the memory of the gateway, in KiB, if the system reports it.
+// memory returns the memory of the gateway, in KiB, if reported by the system.
 func (b *bench) memory() (kib int) {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.pid))
 	for _, line := range strings.Split(string(status), "\n") {

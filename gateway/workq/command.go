@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A command is a line of a client, with its payload if it has one.
+// A command is a client's line, with the payload if any.
 type command struct {
 	name    string
 	args    []string          // without name and flags
@@ -23,7 +23,7 @@ const (
 	maxPayload = 1 << 20        // bytes of a payload or a result
 )
 
-// errClosed means that the line gets no answer, and the connection is closed.
+// errClosed means that the line is not answered and the connection is closed.
 var errClosed = errors.New("the line is no command")
 
 // A refusal is an error of the protocol: the text after the minus.
@@ -199,7 +199,7 @@ func readPayload(r *bufio.Reader, text string, wrong refusal) ([]byte, error) {
 	return payload.Bytes(), nil
 }
 
-// cutShort returns the error for a payload that ends early: a client that sends no more may still
+// cutShort returns the error for a payload that ends early: a client that stopped sending may still
 // read.
 func cutShort(err error, wrong refusal) error {
 	if errors.Is(err, io.EOF) {

@@ -46,8 +46,8 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
-// untilWrongSize returns the failures up to the first payload of a wrong size: how much of that
-// payload is left depends on how much has arrived.
+// untilWrongSize returns the failures up to the first payload of a wrong size: the rest of that
+// payload depends on how much has arrived.
 func untilWrongSize(failures []error) []error {
 	for i, err := range failures {
 		if err == errPayloadSize || err == errResultSize {
@@ -129,7 +129,7 @@ func TestBytesThatAreJSONStayBytes(t *testing.T) {
 	}
 }
 
-// qless accepts every job that the parsers accept.
+// qless accepts every job accepted by the parsers.
 func FuzzSpecs(f *testing.F) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, line string) {
@@ -171,7 +171,7 @@ func FuzzSpecs(f *testing.F) {
 	})
 }
 
-// A Body writes the data that bodyOf reads. bodyOf leaves anything else as it is.
+// A Body writes the data read by bodyOf. bodyOf leaves anything else unchanged.
 func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		written, err := json.Marshal(Body{data})

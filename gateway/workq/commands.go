@@ -62,8 +62,8 @@ func (c *conn) put(s *spec, life time.Duration) error {
 	return nil
 }
 
-// withJID calls f with the jid of the job with an id: first with the id itself and, if there is no
-// such job, with the id as other clients of qless write it.
+// withJID calls f with the jid of a job: first with the id itself and, without such a job, with the
+// id as written by other clients of qless.
 func withJID(u id, f func(jid string) error) error {
 	err := f(u.String())
 	if errors.Is(err, qless.ErrNotFound) {
@@ -102,7 +102,7 @@ func (c *conn) fail(ctx context.Context, jid string, result Body) error {
 		return err
 	}
 	const message = "a Workq client has failed the job"
-	fails := 1 // the number of failures that the job may have
+	fails := 1 // the number of failures allowed
 	most := header(job, headerMaxAttempts)
 	if most == 0 || attemptsOf(job) < int(most) {
 		fails = max(1, int(header(job, headerMaxFails)))
@@ -218,8 +218,7 @@ func resultReply(u id, result *qless.Result) []byte {
 	return append(append(reply, body...), "\r\n"...)
 }
 
-// runMargin is the extra time for which the record of a run's job is kept if the gateway can't
-// delete it.
+// runMargin is the extra time for which a run's job is kept if the gateway can't delete it.
 const runMargin = time.Minute
 
 // run puts a job, waits for its result, and deletes it.
@@ -281,8 +280,7 @@ func (c *conn) awaitResult(
 	return c.awaitLease(whole, jid)
 }
 
-// awaitLease waits for the result of a run whose time to wait is over, as long as its job is
-// leased.
+// awaitLease waits for the result of a run after the time to wait, as long as the job is leased.
 func (c *conn) awaitLease(whole context.Context, jid string) (qless.Result, error) {
 	ctx, cancel := c.within()
 	defer cancel()

@@ -20,10 +20,10 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	in     *bufio.Reader
-	half   time.Time // the time since which the client sends no more; it may still read
+	half   time.Time // when the client stopped sending; it may still read
 }
 
-// bufferSize limits how much data that a client sends ahead is read.
+// bufferSize limits how much data is read ahead.
 const bufferSize = 4096
 
 func newConn(s *Server, connection net.Conn) *conn {
@@ -99,7 +99,7 @@ func (c *conn) answer(request *command) error {
 }
 
 // refuse answers a command with an error. To a client, an error means that nothing was done. If
-// that is not certain, there is no answer, and the error ends the connection.
+// that is not certain, refuse sends no answer, and the error ends the connection.
 func (c *conn) refuse(name string, err error) error {
 	if name != "result" && name != "inspect" && isUnsure(err) {
 		c.server.log.Warn("workq: closing a connection, because a command may or may not be done",
@@ -174,13 +174,13 @@ func contextOf(stop *listeners.Stop, until time.Time) (context.Context, context.
 	return ctx, func() { leave(); cancel() }
 }
 
-// watchAfter is the time that a command waits before its connection is watched. Most commands have
-// been answered by then, and cost no goroutine.
+// watchAfter is how long a command waits before its connection is watched. Most commands are
+// answered sooner, and cost no goroutine.
 const watchAfter = 5 * time.Millisecond
 
-// watch calls cancel if the client goes away before stop is called. A client that sends no more may
-// have gone, or may still read: it may wait as long as its host may be silent, unless its place is
-// needed. Data that the client has sent ahead stays in the buffer.
+// watch calls cancel if the client goes away before stop is called. A client that stopped sending
+// may have gone, or may still read: it may wait for the PeerTimeout, unless its place is needed.
+// Data sent ahead by the client stays in the buffer.
 func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 	c.readWithin(0)
 	if c.server.drain.Stopped() {
@@ -231,8 +231,7 @@ func (c *conn) leaves(quit <-chan struct{}) bool {
 	return c.server.linger(c, quit)
 }
 
-// lookInterval is the interval at which a connection is checked once nothing more can be read from
-// it.
+// lookInterval is how often a connection is checked once nothing more can be read.
 const lookInterval = time.Second
 
 // readAhead reads into the buffer until the buffer is full, the client sends no more or goes away,
@@ -246,7 +245,7 @@ func (c *conn) readAhead() error {
 	return nil
 }
 
-// A lingerer is a connection on which a command waits although the client sends no more. Most such
+// A lingerer is a connection with a waiting command after the client stopped sending. Most such
 // clients have gone.
 type lingerer struct {
 	conn *conn

@@ -10,7 +10,7 @@ import (
 )
 
 // The conversations were recorded with Workq 0.2.0; testdata/workq.py replays them. Some have waits
-// of 50 ms, which a busy machine can miss, so a failed one is tried twice more.
+// of 50 ms, which a busy machine can miss, so a failed conversation is tried twice more.
 func TestConversationsWithWorkq(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package workq is a server that speaks the protocol of Workq and keeps the jobs in qless.
 //
 // Clients of Workq need no change. Their jobs are durable, can be replicated by Redis, and are
-// qless jobs: other clients of qless see and run them, and put jobs that Workq clients lease.
+// qless jobs: other clients of qless see and run them, and put jobs for Workq clients to lease.
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	...
@@ -16,7 +16,7 @@
 //
 // # Queues
 //
-// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and scheduled ones in
-// workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. Their klass is the name, and their data
-// and results are a [Body].
+// Jobs with a name and a priority are in the queue workq/NAME/PRIORITY, and scheduled jobs in
+// workq/NAME/PRIORITY/s: see [Queue] and [ScheduledQueue]. The klass is the name, and data and
+// results are a [Body].
 package workq

@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// evictions counts the jobs whose lives ended before they had run. The server has a counter for
-// each queue and day. Only counters that may have changed are read.
+// evictions counts the jobs with lives that ended before a run. The server has a counter for each
+// queue and day. Only counters that may have changed are read.
 type evictions struct {
 	client *qless.Client
 	names  *names
@@ -24,13 +24,12 @@ type evictions struct {
 	rest   map[string]bool       // queues left in the pass over all queues; nil between passes
 }
 
-// endsOfLive holds the times at which the first and the last life end, of those known in a queue
-// and not counted yet.
+// endsOfLive holds the first and the last end of known lives in a queue that are not counted yet.
 type endsOfLive struct{ first, last time.Time }
 
 const day = 24 * time.Hour
 
-// allAgain is the interval at which all queues are read, because other processes put jobs, too.
+// allAgain is how often all queues are read, because other processes put jobs, too.
 const allAgain = time.Minute
 
 func newEvictions(client *qless.Client, names *names, started time.Time) *evictions {
@@ -54,12 +53,12 @@ func (e *evictions) note(queue string, at time.Time) {
 	e.lives[queue] = ends
 }
 
-// readAtOnce is the number of queues that are read between two checks of the time, apart from those
-// in which lives have ended.
+// readAtOnce is the number of queues read between two checks of the time, apart from queues with
+// ended lives.
 const readAtOnce = 50
 
-// count returns the number of jobs evicted since the day on which the server started. If the queues
-// can't all be read in the given time, the next call continues with the others.
+// count returns the number of jobs evicted since the day of the server's start. If there is no time
+// to read all queues, the next call continues with the others.
 func (e *evictions) count(ctx context.Context, within time.Duration) (int, error) {
 	for begun := time.Now(); ; {
 		now := time.Now()
@@ -110,8 +109,8 @@ func (e *evictions) unread(now time.Time) (at time.Time, queues []string) {
 // isOver reports whether the day being counted is over. The mutex is held.
 func (e *evictions) isOver(now time.Time) bool { return e.day.Before(now.UTC().Truncate(day)) }
 
-// enter stores counts of a day that were requested at a given time. It returns the sum of all, and
-// whether nothing is left to read.
+// enter stores counts of a day, requested at a given time. It returns the sum of all, and whether
+// nothing is left to read.
 func (e *evictions) enter(
 	at time.Time, queues []string, counts []int, asked time.Time,
 ) (sum int, done bool) {
@@ -141,7 +140,7 @@ func (e *evictions) enter(
 	return e.sum(), true
 }
 
-// settled is the time after its end within which a life is counted.
+// settled is the maximum time from the end of a life to its count.
 const settled = 10 * time.Second
 
 // sum returns the sum of all counts. The mutex is held.

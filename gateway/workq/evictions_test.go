@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// If there are more queues than one command has time to read, several commands read them.
+// If one command has no time to read all queues, several commands read them.
 func TestTheCountOfEvictionsContinuesWhereItStopped(t *testing.T) {
 	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestTheCountOfEvictionsContinuesWhereItStopped(t *testing.T) {
 	require.Nil(t, e.rest)
 }
 
-// Queues in which lives have ended are read at each call, even during a pass over all queues.
+// Queues with ended lives are read at each call, even during a pass over all queues.
 func TestTheCountOfEvictionsBeginsWithEndedLives(t *testing.T) {
 	client, err := qless.New(testkit.Start(t).Client(t), &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)

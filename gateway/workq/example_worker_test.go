@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A worker in Go runs a job that a Workq client has added, and the client gets the result.
+// A worker in Go runs a job added by a Workq client, and the client receives the result.
 func ExampleBody() {
 	redis, err := qlesstest.Start()
 	if err != nil {

@@ -21,7 +21,7 @@ const away = "-SERVER-ERROR Read-only mode triggered by cmdlog circuit breaker"
 // addLine returns an add command without a payload.
 func addLine(id, name string) string { return "add " + id + " " + name + " 60000 3600000 0\r\n" }
 
-// A hanging Redis leads to errors in time. A command that clients then repeat takes effect once.
+// A hanging Redis leads to errors in time. A command repeated by clients takes effect once.
 func TestARedisThatHangs(t *testing.T) {
 	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = time.Second })
 	p, waiting := e.dial(), e.dial()
@@ -35,7 +35,7 @@ func TestARedisThatHangs(t *testing.T) {
 	} {
 		require.Equal(t, away, p.ask("%s", line), line)
 	}
-	// These may have taken effect, so they get no answer.
+	// These may have taken effect, and so are not answered.
 	id := uuid.NewString()
 	for _, line := range []string{
 		addLine(id, "q"), "complete " + done + " 2\r\nok", "delete " + uuid.NewString(),
@@ -67,7 +67,7 @@ func TestARedisThatHangs(t *testing.T) {
 	require.Equal(t, id, fields[0])
 }
 
-// newDialedEnv is newEnv with a client from qless.Dial, whose commands end with their contexts.
+// newDialedEnv is newEnv with a client from qless.Dial. Its commands end with their contexts.
 func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
 	t.Helper()
 	e := &env{T: t, redis: testkit.Start(t)}
@@ -81,7 +81,7 @@ func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
 	return e
 }
 
-// A full Redis takes no new jobs, but existing ones can be run.
+// A full Redis takes no new jobs, but existing jobs can be run.
 func TestAFullRedis(t *testing.T) {
 	e := newEnv(t)
 	p := e.dial()
@@ -132,7 +132,7 @@ func TestAFailover(t *testing.T) {
 	require.Equal(t, "+OK 1", waiting.line(), "a lease that waits outlives that")
 }
 
-// Jobs, leases, results and schedules survive a restart of a Redis that persists its data.
+// Jobs, leases, results and schedules survive a restart of a persistent Redis.
 func TestJobsOutliveARedisThatKeepsItsData(t *testing.T) {
 	e := &env{T: t, redis: testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")}
 	e.qless = newQless(t, e.redis)

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A client that waits in a lease sends nothing, so only TCP's probes reveal that its host is gone.
+// A client waiting in a lease sends nothing, so only TCP's probes reveal that its host is gone.
 func TestHostsOfClientsAreProbed(t *testing.T) {
 	recorder := keepalivetest.Listen(t)
 	e := newEnv(t)

@@ -124,7 +124,7 @@ func forEach[T any](queues []string, ask func(queue string) (T, error)) ([]T, er
 	return answers, nil
 }
 
-// maxListed is the maximum number of items that a command lists.
+// maxListed is the maximum number of items in a list.
 const maxListed = 100
 
 func parseRange(args []string) (offset, limit int, err error) {
@@ -207,7 +207,7 @@ func (c *conn) inspectJobs(args []string, scheduled bool) ([]byte, error) {
 	return reply, nil
 }
 
-// listed returns some jobs of a name that are scheduled or can be leased.
+// listed returns some scheduled or leasable jobs of a name.
 func (c *conn) listed(
 	ctx context.Context, name string, scheduled bool, offset, limit int,
 ) ([]*qless.Job, error) {

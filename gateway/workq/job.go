@@ -11,14 +11,14 @@ import (
 	"github.com/qless/qless-go/internal/inside"
 )
 
-// A Body is the data or the result of a job as given by a Workq client: any bytes, as base64 in
-// JSON. Handlers in Go decode the data of such jobs into it, and set results of this type. Workq
-// clients get any other data and results as JSON.
+// A Body is the data or the result of a Workq client's job: any bytes, as base64 in JSON. Handlers
+// in Go decode the data of such jobs into a Body, and set results of this type. Workq clients
+// receive any other data and results as JSON.
 type Body struct {
 	Body []byte `json:"body"`
 }
 
-// The beginning and the end of a Body as it is encoded here.
+// The beginning and the end of an encoded Body.
 const (
 	bodyBegin = `{"body":"`
 	bodyEnd   = `"}`
@@ -59,7 +59,7 @@ const manyAttempts = 255
 // longestLife is the longest possible TTL. A time.Duration can't be much longer.
 const longestLife = 200 * 365 * 24 * time.Hour
 
-// failureGroup is the group of the jobs that Workq clients have failed.
+// failureGroup is the group of jobs failed by Workq clients.
 const failureGroup = "workq"
 
 // options returns the options for putting a job. shift is added to the time of a scheduled job.
@@ -91,7 +91,7 @@ func (s *spec) options(now time.Time, shift time.Duration) []qless.PutOption {
 	return options
 }
 
-// ends returns the time at which the life of the job ends if it is put now.
+// ends returns when the life of the job ends if put now.
 func (s *spec) ends(now time.Time) time.Time {
 	if !s.at.IsZero() {
 		now = s.at
@@ -137,8 +137,8 @@ func stateOf(job *qless.Job) int {
 	return stateNew
 }
 
-// attemptsOf returns how often a job was leased. It counts in the job's history, unless that was
-// cut short.
+// attemptsOf returns how often a job was leased. It counts in the job's history, unless the history
+// was cut short.
 func attemptsOf(job *qless.Job) int {
 	if len(job.History) > 0 && len(job.History) < shortHistory {
 		popped := 0
@@ -162,7 +162,7 @@ func attemptsOf(job *qless.Job) int {
 // shortHistory is the number of entries up to which a history was certainly not cut short.
 const shortHistory = 90
 
-// undelivered is logged to a job that could not be delivered to the client that leased it.
+// undelivered is logged to a job after a failed delivery to the leasing client.
 const undelivered = "workq: not delivered"
 
 // usedAttempts returns the number of attempts that a job used up before its last lease.
@@ -170,7 +170,7 @@ func usedAttempts(job *qless.Job) int {
 	return job.Retries - max(job.Remaining, -1) + inside.Ends(job)
 }
 
-// idOf returns the id by which Workq clients know a job, if there is one.
+// idOf returns the id of a job for Workq clients, if any.
 func idOf(job *qless.Job) (id, bool) {
 	u, err := parseJobID(job.JID)
 	return u, err == nil && (job.JID == u.String() || job.JID == u.hex())

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/lease"
 )
 
-// Leases of at most atOnce first ask without waiting: their time might be over before the answer to
-// a waiting call arrives.
+// Leases of at most atOnce first ask without waiting: the time might be over before a waiting call
+// is answered.
 const atOnce = time.Second
 
 // lease leases a job and delivers it to the client. If delivery fails, the job is released.
@@ -33,7 +33,7 @@ func (c *conn) lease(request *command) error {
 	return err
 }
 
-// giveBack releases a job that the client did not get.
+// giveBack releases an undelivered job.
 func (c *conn) giveBack(job *qless.Job) {
 	ctx, cancel := c.within()
 	defer cancel()
@@ -46,14 +46,13 @@ func (c *conn) giveBack(job *qless.Job) {
 	}
 }
 
-// The time that a client that has ended its side may take to reset the connection, and the interval
-// at which that is checked.
+// The time for a client to reset the connection after ending its side, and the interval of checks.
 const (
 	goneWithin = 100 * time.Millisecond
 	goneStep   = 5 * time.Millisecond
 )
 
-// isGone reports whether a client that sends no more has also stopped reading.
+// isGone reports whether a client that stopped sending has also stopped reading.
 func (c *conn) isGone() bool {
 	for begun := time.Now(); time.Since(begun) < goneWithin; time.Sleep(goneStep) {
 		if isReset(c.net) {
@@ -127,7 +126,7 @@ func (c *conn) take(list []string) (*qless.Job, error) {
 	}
 }
 
-// someOf returns at most as many queues as a lease can ask.
+// someOf returns at most maxQueues queues.
 func someOf(queues []string) []string { return queues[:min(len(queues), maxQueues)] }
 
 // receive waits for a job until the context ends or the queues of the names change. It may return
@@ -150,8 +149,7 @@ func (c *conn) receive(ctx context.Context, list []string) (*qless.Job, error) {
 	return jobs[0], nil
 }
 
-// isLeasable reports whether a job can be delivered to a client. If it can't, isLeasable ends the
-// job.
+// isLeasable reports whether a job can be delivered to a client. If not, isLeasable ends the job.
 func (c *conn) isLeasable(job *qless.Job) bool {
 	group, message := "", ""
 	if _, ok := idOf(job); !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// waits returns commands that wait.
+// waits returns waiting commands.
 func waits(p *peer) map[string]string {
 	return map[string]string{
 		"lease":  "lease idle 600000\r\n",
@@ -23,7 +23,7 @@ func waits(p *peer) map[string]string {
 	}
 }
 
-// leaves are the ways in which a client can go away.
+// leaves are the ways for a client to go away.
 var leaves = map[string]func(*peer){
 	"closed": func(p *peer) { _ = p.net.Close() },
 	"reset":  func(p *peer) { p.vanish() },
@@ -41,7 +41,7 @@ func (p *peer) active() string {
 	return active
 }
 
-// A waiting client that sends no more may have gone. It keeps its place for PeerTimeout.
+// A waiting client that stopped sending may have gone. It keeps its place for PeerTimeout.
 func TestClientsThatHaveGone(t *testing.T) {
 	e := newEnv(t, func(c *workq.Config) { c.PeerTimeout = 300 * time.Millisecond })
 	other := e.dial()

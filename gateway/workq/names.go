@@ -17,7 +17,7 @@ import (
 // prefix begins the names of all of the gateway's queues.
 const prefix = "workq/"
 
-// scheduledSuffix ends the names of the queues of jobs that were scheduled.
+// scheduledSuffix ends the names of the queues of scheduled jobs.
 const scheduledSuffix = "/s"
 
 // Queue returns the name of the qless queue for the jobs of a Workq name with a priority. Scheduled
@@ -30,8 +30,8 @@ func ScheduledQueue(name string, priority int) string {
 	return Queue(name, priority) + scheduledSuffix
 }
 
-// parseQueue returns the name and the priority of a queue's jobs, and whether it is one of the
-// gateway's queues.
+// parseQueue returns the name and the priority of a queue's jobs, and whether the queue belongs to
+// the gateway.
 func parseQueue(queue string) (name string, priority int, ok bool) {
 	rest, ok := strings.CutPrefix(queue, prefix)
 	rest = strings.TrimSuffix(rest, scheduledSuffix)
@@ -41,21 +41,21 @@ func parseQueue(queue string) (name string, priority int, ok bool) {
 	return name, int(n), ok && checkName(name) == nil
 }
 
-// manyPriorities is the number of priorities of a name from which those without jobs are skipped.
+// manyPriorities is the number of a name's priorities from which empty priorities are skipped.
 const manyPriorities = 8
 
-// maxQueues is the maximum number of queues that a lease asks.
+// maxQueues is the maximum number of queues of a lease.
 const maxQueues = 1000
 
-// maxLeased is the maximum number of names that are known without queues on the server, because a
-// lease has asked for their jobs.
+// maxLeased is the maximum number of names known only because a lease has asked for their jobs,
+// without queues on the server.
 const maxLeased = 10_000
 
 // names are the known Workq names, with the priorities of their jobs.
 type names struct {
 	mu     sync.Mutex
-	known  map[string]*priorities // names that have queues or are watched
-	leased map[string]bool        // names that leases have asked for or that had queues
+	known  map[string]*priorities // names with queues or watchers
+	leased map[string]bool        // names that leases have asked for, or with former queues
 	queues map[string]bool        // queues that exist on the server or are about to
 }
 
@@ -73,8 +73,7 @@ func newNames() *names {
 	}
 }
 
-// lease notes that a lease has asked for the jobs of names. If there are too many, it forgets
-// others.
+// lease notes that a lease has asked for the jobs of names. Above maxLeased, it forgets others.
 func (n *names) lease(list []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,7 +150,7 @@ func (p *priorities) change() {
 	}
 }
 
-// update applies the server's list of queues, which was requested at the time asked.
+// update applies the server's list of queues, requested at the time asked.
 func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +177,7 @@ func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
 	}
 }
 
-// forget forgets a name that no longer has queues. The mutex is held.
+// forget forgets a name without queues. The mutex is held.
 func (n *names) forget(name string, p *priorities) {
 	delete(n.known, name)
 	if p.exists {
@@ -243,8 +242,7 @@ func (n *names) sorted() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// queuesOf returns the queues of names on the server, the queues of each name in the order in which
-// jobs are taken from them.
+// queuesOf returns the queues of names on the server, for each name in the order of taking jobs.
 func (n *names) queuesOf(list ...string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,7 +256,7 @@ func (n *names) all() []string {
 	return slices.Collect(maps.Keys(n.queues))
 }
 
-// asked returns the queues that a lease of some names asks, in order.
+// asked returns the queues to ask for a lease of some names, in order.
 func (n *names) asked(list []string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -279,11 +277,11 @@ func (n *names) askedBy(list []string) (queues []string) {
 	return queues
 }
 
-// A watcher is a lease that has to ask again when the queues of its names change.
+// A watcher is a lease that must ask again when the queues of its names change.
 type watcher struct{ cancel context.CancelFunc }
 
-// watch returns the queues that a lease of some names asks. It calls cancel, which must not block,
-// when these queues change, until stop is called.
+// watch returns the queues to ask for a lease of some names. Until stop is called, watch calls
+// cancel when these queues change. cancel must not block.
 func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string, stop func()) {
 	w := &watcher{cancel}
 	n.mu.Lock()
@@ -311,10 +309,10 @@ func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string
 // server an idle worker while leases wait.
 const maxOrders = 16
 
-// orderPeriod is the time for which these orders are used.
+// orderPeriod is how long these orders are used.
 const orderPeriod = 10 * time.Second
 
-// inRandomOrder returns distinct names in an order in which each is equally likely to be the first.
+// inRandomOrder returns distinct names in random order: each is equally likely to be the first.
 func inRandomOrder(list []string) []string {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	if len(list) <= 3 {

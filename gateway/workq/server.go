@@ -17,45 +17,44 @@ import (
 
 // A Config configures a [Server]. Client is required. In every other field, 0 means the default.
 type Config struct {
-	// Client is the client of qless. It is the worker that leases jobs.
+	// Client is the client of qless. Jobs are leased under its worker's name.
 	Client *qless.Client
 
-	// CommandTimeout is the longest time that a client may take to send a command, counted from its
-	// first byte. After that, the connection is closed. Defaults to 1 min. The special value -1
-	// means no limit.
+	// CommandTimeout limits how long a client may take to send a command, from the first byte. After
+	// that, the connection is closed. Defaults to 1 min. The special value -1 means no limit.
 	CommandTimeout time.Duration
 
-	// IdleTimeout is the longest time that a connection is kept without a command. Defaults to -1,
-	// which means no limit, as in Workq.
+	// IdleTimeout limits how long a connection may stay open without a command. Defaults to -1, which
+	// means no limit, as in Workq.
 	IdleTimeout time.Duration
 
 	// Logger logs failures. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// MaxConnections is the maximum number of connections. A further connection takes the place of
-	// a waiting client that has ended its side of the connection, as clients do that go away. If
-	// there is no such client, the further connection is closed at once. Defaults to 10,000. The
-	// special value -1 means no limit.
+	// MaxConnections is the maximum number of connections. A further connection takes the place of a
+	// waiting client that has ended its side of the connection, and may have gone. Without such a
+	// client, the further connection is closed at once. Defaults to 10,000. The special value -1 means
+	// no limit.
 	MaxConnections int
 
-	// PeerTimeout is the longest time that a client's host may leave TCP's probes unanswered before
-	// the connection is considered broken. Written data may stay unacknowledged for the longer of
-	// PeerTimeout and WriteTimeout. A client that has ended its side of the connection may have
-	// gone, so it may wait no longer than PeerTimeout either. Defaults to 30 s. The special value
-	// -1 leaves it to the system.
+	// PeerTimeout limits how long a client's host may leave TCP probes unanswered before the
+	// connection is considered broken. Written data may stay unacknowledged for the longer of
+	// PeerTimeout and WriteTimeout. A client that has ended its side of the connection may have gone,
+	// and may wait no longer than PeerTimeout either. Defaults to 30 s. The special value -1 leaves
+	// the limit to the system.
 	PeerTimeout time.Duration
 
-	// RefreshInterval is the shortest interval at which the list of queues is read, for queues that
-	// other processes use. A refresh costs the server 9 commands for each queue; if it takes long,
-	// the interval grows. Defaults to 5 s.
+	// RefreshInterval is the shortest interval between reads of the list of queues, because other
+	// processes may use further queues. A refresh costs the server 9 commands for each queue; slow
+	// refreshes lengthen the interval. Defaults to 5 s.
 	RefreshInterval time.Duration
 
-	// ServerTimeout is the longest time that Redis may take for a command, apart from the time that
-	// the client asks to wait. Defaults to 5 s.
+	// ServerTimeout limits how long Redis may take for a command, apart from a wait requested by the
+	// client. Defaults to 5 s.
 	ServerTimeout time.Duration
 
-	// WriteTimeout is the longest time that a client may take to receive a reply. After that, the
-	// connection is closed. Defaults to 1 min. The special value -1 means no limit.
+	// WriteTimeout limits how long a client may take to receive a reply. After that, the connection is
+	// closed. Defaults to 1 min. The special value -1 means no limit.
 	WriteTimeout time.Duration
 }
 
@@ -226,7 +225,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	return err
 }
 
-// refreshShare is the minimum ratio of the time between refreshes to the time that one takes.
+// refreshShare is the minimum ratio of the time between refreshes to the duration of a refresh.
 const refreshShare = 500
 
 func (s *Server) keepRefreshing(ctx context.Context) {
@@ -273,10 +272,10 @@ func (s *Server) accept(connection net.Conn) {
 	})
 }
 
-// Shutdown stops the server: it closes the listeners and the connections that are waiting for a
-// command. The others get the answer to the command under way; waiting leases and results time out.
-// If the context ends first, Shutdown closes the remaining connections, and returns the context's
-// error.
+// Shutdown stops the server: it closes the listeners and the connections without a command under
+// way. Other connections receive the answer to the command first; waiting leases and results time
+// out. If the context ends first, Shutdown closes the remaining connections, and returns the
+// context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.drain.Now()

@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// vanish closes the connection, so that later data is answered with a reset.
+// vanish closes the connection abruptly: later data is answered with a reset.
 func (p *peer) vanish() {
 	require.NoError(p, p.net.(*net.TCPConn).SetLinger(0))
 	require.NoError(p, p.net.Close())
@@ -128,7 +128,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		p := e.dial()
 		p.send("lease q 300\r\n")
 		_ = p.net.SetReadDeadline(time.Now().Add(patience))
-		line, _ := p.in.ReadString('\n') // none if it was cut off before it sent its command
+		line, _ := p.in.ReadString('\n') // none if cut off before sending a command
 		return line == "-TIMEOUT\r\n"
 	})
 }
@@ -209,7 +209,7 @@ func TestShutdownAnswersThoseWhoWait(t *testing.T) {
 	require.Equal(t, id, leased)
 }
 
-// Nothing is lost when the gateway restarts, or when a Redis that persists its data does.
+// Nothing is lost when the gateway restarts, or when a persistent Redis does.
 func TestJobsOutliveTheGateway(t *testing.T) {
 	e := newEnv(t)
 	p := e.dial()

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A sweeper applies the ends of locks, delays and lives to jobs, so that all connections see their
-// true states. It knows when something ends next in each queue.
+// A sweeper applies the ends of locks, delays and lives, so that all connections see the true
+// states of jobs. It knows the next end in each queue.
 type sweeper struct {
 	client  *qless.Client
 	names   *names
 	timeout time.Duration
-	soon    chan struct{} // signals an end that is sooner than all known ones
+	soon    chan struct{} // signals an end sooner than all known ends
 
 	mu    sync.Mutex
 	ends  endHeap
@@ -28,12 +28,12 @@ type sweeper struct {
 // lifeStep is the precision with which the ends of lives are known.
 const lifeStep = 5 * time.Millisecond
 
-// horizon is the longest rest of a life that is noted. Every ended life is swept within a second in
-// any case.
+// horizon limits how far ahead the end of a life is noted. Every ended life is swept within a
+// second in any case.
 const horizon = 10 * time.Minute
 
-// sweepAgain is the interval at which queues are swept in which no end is known, because other
-// processes may have put or leased their jobs.
+// sweepAgain is the sweep interval of queues without a known end, because other processes may have
+// put or leased jobs.
 const sweepAgain = time.Second
 
 // shortest is the shortest time between two sweeps of a queue, in case clocks differ.
@@ -103,7 +103,7 @@ func (s *sweeper) add(e ending) {
 	}
 }
 
-// take removes and returns the queues in which something has ended, and reports whether lives have
+// take removes and returns the queues with ends that have passed, and reports whether lives have
 // ended.
 func (s *sweeper) take(now time.Time) (queues []string, lives bool) {
 	s.mu.Lock()
@@ -221,17 +221,17 @@ func (s *sweeper) nextIn(ctx context.Context, queue string) time.Time {
 	return next
 }
 
-// An orderKeeper keeps jobs that are scheduled for the same time in the order in which they
-// arrived: it schedules each a microsecond after the one before.
+// An orderKeeper keeps jobs scheduled for the same time in order of arrival: each job is scheduled
+// a microsecond after the previous job.
 type orderKeeper struct {
 	mu   sync.Mutex
 	last map[string]time.Duration // by queue and time
 }
 
-// maxTimes is the maximum number of times that the keeper remembers.
+// maxTimes is the maximum number of remembered times.
 const maxTimes = 100_000
 
-// maxShift is the longest delay that the keeper adds to a job.
+// maxShift is the longest delay added to a job.
 const maxShift = 5 * time.Millisecond
 
 func newOrderKeeper() *orderKeeper { return &orderKeeper{last: map[string]time.Duration{}} }

@@ -20,7 +20,7 @@ const maxName = 255
 // An id is a UUID.
 type id [16]byte
 
-// parseID parses a UUID of any version, in one of the forms that Workq takes.
+// parseID parses a UUID of any version, in any form accepted by Workq.
 func parseID(text string) (id, error) {
 	switch len(text) {
 	case 45:
@@ -58,7 +58,7 @@ func (u id) check() error {
 	return nil
 }
 
-// hex returns the id in the form in which qless clients write their random jids.
+// hex returns the id in the form of the random jids of qless clients.
 func (u id) hex() string { return hex.EncodeToString(u[:]) }
 
 // String returns the id in its canonical form, which is the jid of the gateway's jobs.
@@ -143,7 +143,7 @@ func parseAdd(c *command) (spec, error) {
 	return s, s.parseFlags(c)
 }
 
-// parseHead parses the arguments that add, schedule and run have in common.
+// parseHead parses the arguments common to add, schedule and run.
 func parseHead(c *command) (spec, error) {
 	s := spec{payload: c.payload}
 	var err error

@@ -27,7 +27,7 @@ import (
 // badNames are invalid as names of anything.
 var badNames = []string{"", "\xff", "a\xc3(", "\xed\xa0\x80"}
 
-// usages returns every call that is given a name. It has a job of each kind to use.
+// usages returns every call with a name. It has a job of each kind to use.
 func usages(e *env, job *qless.Job) map[string]func(name string) error {
 	ctx, q, in, all := e.T.Context(), e.Queue("q"), e.inspect(), inspect.Range{}
 	update := e.updates("r")
@@ -208,7 +208,7 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 	})
 }
 
-// Some JSON is valid for Go, but refused by the server's decoder.
+// Some valid JSON for Go is refused by the server's decoder.
 func TestDataThatTheScriptsCannotReadIsRefused(t *testing.T) {
 	e := newEnv(t)
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -299,9 +299,9 @@ func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
 
 // calls are commands that succeed on a stage. Many arguments have the form SIGN NAME = VALUE. Signs
 // are # for a number, % for an integer, + for a non-negative integer, @ for an array of names, $
-// for JSON, ~ for a text that is not empty, and ! for any text. A command without such an argument
-// is refused, unless a question mark follows the name. Queue, Job and Recurring have errors of
-// their own.
+// for JSON, ~ for a nonempty text, and ! for any text. A command without such an argument is
+// refused, unless a question mark follows the name. Queue, Job and Recurring have errors of their
+// own.
 var calls = []string{
 	`put|w1|~Queue=q|~jid?=new|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
 	`put|w1|~Queue=q|~jid?=running|!klass=K|$data=[]|#delay=0|priority|#priority?=1|retries|#retries?=2|tags|@tags?=["a"]|depends|@depends?=["parent"]`,
@@ -406,7 +406,7 @@ type parameter struct {
 
 var signed = regexp.MustCompile(`(?s)^([#%+@$~!])(\w+)(\??)=(.*)$`)
 
-// parametersOf returns a call's line as it succeeds, and its arguments.
+// parametersOf returns a call's successful line, and its arguments.
 func parametersOf(call string) (line []string, all []parameter) {
 	words := strings.Split(call, "|")
 	line = []string{words[0]}
@@ -464,8 +464,8 @@ func (p parameter) complaint(bad string) string {
 	return about + "is not a whole number: " + told
 }
 
-// refused requires that both surfaces refuse a line because of an argument, and that it leaves the
-// keyspace as it was.
+// refused requires that both surfaces refuse a line because of an argument, and that the keyspace
+// stays unchanged.
 func (e *env) refused(line []string, p parameter, bad string, before testkit.Keyspace) {
 	e.T.Helper()
 	command, args := arguments(strings.Join(line, "|"))
@@ -507,7 +507,7 @@ func TestTheCallsSucceedAsTheyAre(t *testing.T) {
 	}
 }
 
-// A call whose last arguments are missing is refused, unless they are optional.
+// A call without its last arguments is refused, unless they are optional.
 func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 	e := newEnv(t)
 	for _, call := range calls {
@@ -605,15 +605,15 @@ func TestDecodeReadsStoredData(t *testing.T) {
 	require.Contains(t, string(unknown), "x:codec")
 }
 
-// A refusal is a command with its arguments after NOW, separated by bars, and the error that it
-// returns in the keyspace of stage.
+// A refusal is a command with its arguments after NOW, separated by bars, and the resulting error
+// in the keyspace of stage.
 type refusal struct {
 	line string
 	text string
 	kind error // nil means ErrInvalid
 }
 
-// thousandAndOne repeats a part of a line that many times, each with a number of its own.
+// thousandAndOne repeats a part of a line that many times, each with a different number.
 func thousandAndOne(part string) string {
 	var line strings.Builder
 	for i := range 1001 {
@@ -622,8 +622,8 @@ func thousandAndOne(part string) string {
 	return line.String()
 }
 
-// refusals has a call for each error that a script can raise, besides the complaints about the
-// arguments of calls. The conformance tests have the words of others, and the model their codes.
+// refusals has a call for each error raised by a script, besides the complaints about the arguments
+// of calls. The conformance tests have the words of others, and the model their codes.
 var refusals = []refusal{
 	{"cancel|waiting|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"complete|running|w1|q|{}|next", `Complete(): Odd number of additional args`, nil},
@@ -800,14 +800,14 @@ var refusals = []refusal{
 	{"reserve|w1|1|10|0", `Reserve(): Arg "queue": needs 1 to 1000`, nil},
 }
 
-// stage returns an env with the jobs that the refusals name, each in the state that its name says.
+// stage returns an env with the jobs named in refusals, each in the state given by its name.
 func stage(t *testing.T) *env {
 	e := newEnv(t)
 	e.stage()
 	return e
 }
 
-// stage empties the server, and creates the jobs that the refusals name.
+// stage empties the server, and creates the jobs named in refusals.
 func (e *env) stage() {
 	e.T.Helper()
 	ctx := e.T.Context()
@@ -838,7 +838,7 @@ func arguments(line string) (command string, args []any) {
 	return words[0], args
 }
 
-// dropIn runs a line like clients in other languages.
+// dropIn runs a line like a classic client.
 func (e *env) dropIn(line string) error {
 	e.T.Helper()
 	return errOf(e.dropInReply(line))
@@ -861,7 +861,7 @@ func messageFor(c refusal) string {
 	return withoutVerb(message)
 }
 
-// withoutVerb leaves out the verb that some of qless-core's texts omit.
+// withoutVerb leaves out the verb omitted by some of qless-core's texts.
 func withoutVerb(message string) string { return strings.Replace(message, " is ", " ", 1) }
 
 func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
@@ -888,8 +888,8 @@ func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Patterns of calls of checks in the sources, of the texts in these checks, and of errors that are
-// written out.
+// Patterns of checked calls in the sources, of the texts in these checks, and of errors written
+// out.
 var (
 	checkCall = regexp.MustCompile(`\b(required|named|number|integer|whole|json|names|options)\('([^']+)'(?:, '([^']+)')?`)
 	written   = regexp.MustCompile(`(?m)\b(reject|raise)\('([^']+)', (?:(\w+)\()?(.*)\)$`)
@@ -905,7 +905,7 @@ var (
 	}
 )
 
-// problems has the beginnings of the texts of the functions that return problems.
+// problems has the beginnings of the texts returned by functions that report problems.
 var problems = map[string]string{
 	"no_job":        "Job .* does not exist",
 	"no_queue":      "Job .* is in no queue",
@@ -926,8 +926,8 @@ func sources(t *testing.T) map[string]string {
 	return all
 }
 
-// raisable returns patterns of all errors that the sources can raise, by place. For a check with
-// several texts, one is enough: the same code raises them all.
+// raisable returns patterns of all errors raised by the sources, by place. For a check with several
+// texts, one is enough: the same code raises them all.
 func raisable(t *testing.T) map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	add := func(where, pattern string) { all[where] = regexp.MustCompile(pattern) }

@@ -96,7 +96,7 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 		urgent := e.fill("q", 1, qless.Delay(time.Minute), qless.Priority(5))
 		e.Clock.Advance(time.Hour)
 		read := func(count int) (all []string) { return jids(must(e.Queue("q").Peek(t.Context(), count))(t)) }
-		// The due jobs that fell due first are moved.
+		// The jobs that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
 		require.Equal(t, 701, e.Counts("q").Waiting-400)
 		all := read(5000)
@@ -158,7 +158,7 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	require.Subset(t, append(lost, waiting...), got)
 }
 
-// Lost jobs are popped before all others, however many steps it takes.
+// Lost jobs are popped before all others, in any number of steps.
 func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	for _, lost := range []int{30, 80, 120} {
 		e := newEnv(t)
@@ -173,7 +173,7 @@ func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	}
 }
 
-// A job that was read, and then moved behind unread ones, is returned once.
+// A job that was read, and then moved behind unread jobs, is returned once.
 func TestAPeekHasEachJobOnce(t *testing.T) {
 	e := newEnv(t)
 	waiting := e.fill("q", 700)
@@ -547,7 +547,7 @@ func TestManyTagsAreReadByRank(t *testing.T) {
 	}
 }
 
-// many is more arguments than a server's Lua can pass in one call.
+// many is a number of arguments too large for a call by the server's Lua.
 const many = 8_500
 
 // newLargeEnv returns an env that gives the server time for long scripts.
@@ -559,8 +559,7 @@ func newLargeEnv(t *testing.T) *env {
 	return e
 }
 
-// putMany puts many jobs into a queue, through a recurring job that is behind, and returns their
-// jids.
+// putMany puts many jobs into a queue, through an overdue recurring job, and returns their jids.
 func (e *env) putMany(queue string) []string {
 	e.T.Helper()
 	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Second, qless.JID(queue))

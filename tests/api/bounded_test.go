@@ -23,8 +23,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// Other clients wait while the server runs a script. These tests run commands at sizes that would
-// make a single script long, and count each script's commands.
+// Other clients wait while the server runs a script. These tests run commands at sizes too large
+// for a single short script, and count each script's commands.
 
 // scriptsOf returns the commands of each script during a function.
 func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
@@ -43,7 +43,7 @@ func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 	})
 }
 
-// requireShort requires that no script during a function runs more commands than a limit.
+// requireShort requires that no script during a function exceeds a limit of commands.
 func (e *env) requireShort(limit int, run func()) {
 	e.T.Helper()
 	for _, script := range e.scriptsOf(run) {
@@ -51,7 +51,7 @@ func (e *env) requireShort(limit int, run func()) {
 	}
 }
 
-// failGroup fails jobs in a group, so that it looks like a group after a long time.
+// failGroup fails jobs in a group, like a group after a long time.
 func (e *env) failGroup(count int, group string) []string {
 	e.T.Helper()
 	pipe, failed := e.Redis.Pipeline(), make([]string, count)
@@ -107,7 +107,7 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	require.Equal(t, 7, steps)
 }
 
-// Another client's script may be long. Calls that the server refuses meanwhile have not run.
+// Another client's script may be long. Calls refused by the server meanwhile have not run.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
@@ -220,7 +220,7 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	later := []string{e.Put("q", qless.Delay(time.Hour)), e.Put("q", qless.Delay(2*time.Hour))}
 	e.Clock.Advance(2 * time.Minute)
 	e.requireShort(1000*3+20, func() {
-		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // like clients in other languages
+		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // like classic clients
 		require.NoError(t, err)
 		require.Equal(t, []any{later[0], later[1]}, jids)
 	})
@@ -229,7 +229,7 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	require.EqualValues(t, 2, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 }
 
-// base returns a running job, and others that depend on it.
+// base returns a running job, and its dependents.
 func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	e.T.Helper()
 	base, specs := e.Put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
@@ -299,7 +299,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 			},
 		} {
 			if what != "complete" && later != "a sweep" {
-				continue // the same is left by all ways
+				continue // all ways leave the same behind
 			}
 			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
 				job, _ := e.base(650)
@@ -317,7 +317,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 	}
 }
 
-// Meanwhile other clients change jobs that are not released yet.
+// Meanwhile other clients change jobs not released yet.
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
 	job, others := e.base(700)
@@ -365,7 +365,7 @@ func TestASweepAnnouncesFewFailuresAtATime(t *testing.T) {
 }
 
 // failing returns a running job with that many dependents for each of the policies wait, run and
-// fail. One more job depends on each with the last policy.
+// fail. Each dependent with the last policy has another dependent.
 func (e *env) failing(dependents int) *qless.Job {
 	e.T.Helper()
 	base := e.Put("base", qless.JID("base"))
@@ -384,14 +384,14 @@ func (e *env) failing(dependents int) *qless.Job {
 	return e.Pop("base")
 }
 
-// notified returns the numbers of jobs that a failure has reached: waiting, running and failed.
+// notified returns the numbers of jobs reached by a failure: waiting, running and failed.
 func (e *env) notified() (waits, runs, fails int) {
 	e.T.Helper()
 	groups := must(e.inspect().FailureGroups(e.T.Context()))(e.T)
 	return e.Counts("wait").Depends, e.Counts("run").Waiting, groups["failed-dependency"]
 }
 
-// requireAllNotified requires that a failure has reached every job that it should.
+// requireAllNotified requires that a failure has reached all concerned jobs.
 func (e *env) requireAllNotified(dependents int) {
 	e.T.Helper()
 	waits, runs, fails := e.notified()
@@ -404,8 +404,8 @@ func (e *env) requireAllNotified(dependents int) {
 // notifyCost is the maximum number of commands for failing a job and notifying its dependents.
 const notifyCost = 250*20 + 100
 
-// waysToFail are the ways in which a job fails. Those by scripts are the first step of a program
-// that may end before the next one.
+// waysToFail are the ways for a job to fail. Scripts are the first step of a program that may end
+// before the next step.
 var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
 	"retry": func(e *env, job *qless.Job) error {
@@ -449,7 +449,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 			},
 		} {
 			if what != "fail" && later != "sweeps" {
-				continue // the same is left by all ways
+				continue // all ways leave the same behind
 			}
 			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
 				job := e.failing(150)
@@ -530,7 +530,7 @@ func (e *env) lengthen(group string, length int) {
 	}
 }
 
-// leaveGroup are the ways in which jobs leave their failure group.
+// leaveGroup are the ways for jobs to leave their failure group.
 var leaveGroup = map[string]func(e *env, jids []string) error{
 	"cancel": func(e *env, jids []string) error { return e.Cancel(e.T.Context(), jids...) },
 	"cancel of a selection": func(e *env, jids []string) error {
@@ -614,8 +614,8 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 	require.Len(t, queues, 20)
 }
 
-// When a worker begins to relay, it checks all queues with jobs. Here each has workers that are
-// gone, which takes longest.
+// When a worker begins to relay, it checks all queues with jobs. Here each queue has workers that
+// are gone, which takes longest.
 func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
 	const queues, gone = 1200, 2
@@ -700,7 +700,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	require.ElementsMatch(t, want, again)
 }
 
-// putLarge puts jobs, every third of which has a megabyte of data, and returns their data.
+// putLarge puts jobs, every third with a megabyte of data, and returns their data.
 func (e *env) putLarge(count int) map[string]string {
 	e.T.Helper()
 	want := map[string]string{}
@@ -808,7 +808,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 	}
 }
 
-// A pop that fails in the middle returns the jobs that it has popped.
+// A pop that fails in the middle returns the jobs popped so far.
 func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	e := newEnv(t)
 	e.puts("q", specs(700)...)
@@ -817,8 +817,8 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
 }
 
-// relate gives an existing job count dependents, and a few more dependencies. Both are only names.
-// It returns them.
+// relate gives an existing job count dependents, and a few more dependencies. All are only names,
+// which it returns.
 func (e *env) relate(jid string, count int) (dependents, dependencies []string) {
 	e.T.Helper()
 	for i := range count + 7 {
@@ -948,7 +948,7 @@ func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	}
 }
 
-// If a set changes between two steps, the members that stay are read, and none twice.
+// If a set changes between two steps, the remaining members are read, and none twice.
 func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -980,7 +980,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// A job that is gone by the next step just has no more dependents. That is not an error.
+// A job that is gone by the next step just has no more dependents, without an error.
 func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -993,7 +993,7 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	require.Empty(t, must(client.Job(t.Context(), jid))(t).Dependents)
 }
 
-// The jobs of a pop are locked, so it returns them even if it can't read all of their relations.
+// The jobs of a pop are locked, so it returns them even without reading all of their relations.
 func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -1068,7 +1068,7 @@ func firstLeft(done inspect.Repair, jids []string) error {
 	return nil
 }
 
-// A job with very many dependents is not canceled. Reading a few of them is enough to refuse.
+// A job with very many dependents is not canceled. Reading a few dependents is enough to refuse.
 func TestRefusingToCancelReadsFewDependents(t *testing.T) {
 	const count = 20_000
 	for what, cancel := range cancelers {
@@ -1089,7 +1089,7 @@ func TestRefusingToCancelReadsFewDependents(t *testing.T) {
 	}
 }
 
-// The only dependent that is not canceled as well is found among any number, wherever it is.
+// The only dependent not canceled as well is found among any number, in any place.
 func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
 		for what, cancel := range cancelers {

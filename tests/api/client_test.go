@@ -219,8 +219,8 @@ func chain(err error) []error {
 	return append(all, chain(errors.Unwrap(err))...)
 }
 
-// dial fails to dial a URL. It returns the error, and the texts of the error, those beneath it, the
-// log and go-redis.
+// dial fails to dial a URL. It returns the error, and the texts of the error, of all errors
+// beneath, of the log and of go-redis.
 func dial(t *testing.T, url string) (texts string, err error) {
 	t.Helper()
 	var log bytes.Buffer
@@ -362,7 +362,7 @@ func listenTCP(t *testing.T) net.Listener {
 	return must(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
-// pretend serves the replies of a Redis server whose INFO has these lines.
+// pretend serves the replies of a Redis server with these lines in INFO.
 func pretend(t *testing.T, info string) string {
 	t.Helper()
 	return serve(t, listenTCP(t), func(conn net.Conn) {
@@ -546,7 +546,7 @@ func (e *env) sharded(key shards.By, n int) *shards.Shards {
 	return e.shardedWith(key, n, func(string) qless.ClientConfig { return qless.ClientConfig{} })
 }
 
-// shardedWith does so with a config for each, by its namespace.
+// shardedWith does so with a separate config for each namespace.
 func (e *env) shardedWith(
 	key shards.By, n int, config func(namespace string) qless.ClientConfig,
 ) *shards.Shards {
@@ -561,7 +561,7 @@ func (e *env) shardedWith(
 	return must(shards.New(key, clients...))(e.T)
 }
 
-// Other processes must find the same places, in whatever order they list the shards.
+// Other processes must find the same places, regardless of the order of shards.
 func TestPlacesStayWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
@@ -723,7 +723,7 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 	require.NoError(t, ctx.Err())
 }
 
-// jidOf returns a jid whose shard is the client's.
+// jidOf returns a jid in the client's shard.
 func jidOf(sharded *shards.Shards, c *qless.Client) string {
 	for i := 0; ; i++ {
 		if jid := fmt.Sprint(i); sharded.Client("q", jid) == c {

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// cost returns the number of commands that the server runs during a function.
+// cost returns the number of commands run by the server during a function.
 func (e *env) cost(run func()) int {
 	e.T.Helper()
 	return len(e.Server.Commands(e.T, run))
@@ -110,8 +110,8 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	require.LessOrEqual(t, many, 20, "BENCHMARKS.md says 20")
 }
 
-// These are the costs in the first table of docs/extensions.md that the tests of an option don't
-// check. No jid ends in 0, because one jid in sixteen costs two more commands to pop.
+// These are the costs in the first table of docs/extensions.md not checked by the tests of an
+// option. No jid ends in 0, because one jid in sixteen costs two more commands to pop.
 
 func TestCommandsThatAPolicyCosts(t *testing.T) {
 	e := newEnv(t)
@@ -235,8 +235,8 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	require.Equal(t, before+6, e.cost(func() { e.sweep("q", "p") }))
 }
 
-// A limit costs a call that takes or ends jobs as much for two jobs as for nine, except that nine
-// slots at once must not become a list, which Redis changes slowly.
+// A limit costs a call that takes or ends jobs as much for two jobs as for nine, but nine slots at
+// once must not become a list, which Redis changes slowly.
 func TestCommandsThatALimitCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		config              qless.LimitConfig
@@ -436,7 +436,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	})
 	assert.LessOrEqual(t, perTake, 78.0, "a put, a Take and its completion")
 
-	// A worker that is idle until the put wakes it.
+	// A worker idle until woken by the put.
 	w := must(qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"idle"}}))(t)
 	done := make(chan struct{})
 	w.Handle("K", func(context.Context, *qless.Job) error {

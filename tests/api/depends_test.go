@@ -16,11 +16,11 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// manyDependencies is the number of jobs that the job of dependOnMany waits for: more than two
-// steps of a thousand.
+// manyDependencies is the number of dependencies of the job of dependOnMany: more than two steps of
+// a thousand.
 const manyDependencies = 2500
 
-// dependOnMany puts a job that waits for many others, of which only the first exists.
+// dependOnMany puts a job with many dependencies, of which only the first exists.
 func (e *env) dependOnMany() *qless.Job {
 	e.T.Helper()
 	jid := e.Put("q", qless.DependsOn{e.Put("others", qless.JID("other-0"))})
@@ -32,7 +32,7 @@ func (e *env) dependOnMany() *qless.Job {
 	return e.Read(jid)
 }
 
-// requireDependsOn requires that a job waits for that many of them, and that they list it as a
+// requireDependsOn requires that a job has that many dependencies, and that they list it as a
 // dependent.
 func (e *env) requireDependsOn(count int, jid string) {
 	e.T.Helper()
@@ -162,7 +162,7 @@ func (dependencyOnEach) DependenciesThatMustExist(t *testing.T, e *env) {
 	require.Zero(t, e.Read("second").Due)
 }
 
-// The model has the circles that other calls would close.
+// The model has the circles closed by other calls.
 func (dependencyOnEach) ACircleThroughTwoBatchesIsRefused(t *testing.T, e *env) {
 	one, two := e.batch().ID, e.batch().ID
 	after := e.Put("q", qless.JID("after"), qless.DependsOn{one})
@@ -178,7 +178,7 @@ func (dependencyOnEach) ACircleThroughTwoBatchesIsRefused(t *testing.T, e *env) 
 	})
 }
 
-// A client in another language may close a circle, and any put may open it.
+// A classic client may close a circle, and any put may open it.
 func (dependencyOnEach) ACircleOfAnotherClientCanBeOpened(t *testing.T, e *env) {
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
@@ -214,7 +214,7 @@ func (dependencyOnEach) AJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T,
 }
 
 // A worker sends the outcomes of its jobs together. A job that moves on and waits for another of
-// them marks that one, whose own options change in the same call.
+// these jobs marks that job, and that job's own options change in the same call.
 func (dependencyOnEach) AJobThatMovesOnWaitsForOneOfTheSameCall(t *testing.T, e *env) {
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("b"))
@@ -295,7 +295,7 @@ func (dependencyOnEach) InvalidBatches(t *testing.T, e *env) {
 }
 
 // If a connection breaks before the reply to an Add, members are neither lost nor duplicated, even
-// if they have ended by the time the Add is sent again.
+// if they have ended before the Add is repeated.
 func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
@@ -317,8 +317,7 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 	}
 }
 
-// The second of two equal calls finds the jobs put by the first, whatever has happened to them
-// since.
+// The second of two equal calls finds the jobs put by the first, regardless of later changes.
 func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 	for name, between := range map[string]func(e *env, b *qless.Batch){
 		"pending":  func(*env, *qless.Batch) {},
@@ -434,7 +433,7 @@ func TestWhatABatchCosts(t *testing.T) {
 	require.Equal(t, 3, e.cost(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }
 
-// A put that replaces the callback changes its data, but it stays the callback.
+// A put that replaces the callback changes the data; the job remains the callback.
 func (dependencyOnEach) ACallbackThatIsReplaced(t *testing.T, e *env) {
 	b := e.batch(qless.Unique("k"))
 	member := e.adds(b, 1)[0]
@@ -451,7 +450,7 @@ func (dependencyOnEach) ACallbackThatIsReplaced(t *testing.T, e *env) {
 	require.Equal(t, qless.StateComplete, e.Read(member).State)
 }
 
-// A member that replaced a job that waits for the batch would wait for itself.
+// A member that replaced a job waiting for the batch would wait for itself.
 func (dependencyOnEach) AMemberThatWaitsForItsBatch(t *testing.T, e *env) {
 	b := e.batch()
 	near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID}, qless.Unique("near"))

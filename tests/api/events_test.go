@@ -226,7 +226,7 @@ func TestMessagesOfOthersOnTheChannels(t *testing.T) {
 	}
 }
 
-// quietChanges are changes that other clients' scripts do not announce, with the events of ours.
+// quietChanges are changes not announced by other clients' scripts, with our events.
 var quietChanges = []struct {
 	what string
 	set  func(e *env)
@@ -352,7 +352,7 @@ func (e *env) asUser(rules ...string) *qless.Client {
 	return e.connects(func(o *redis.Options) { o.Username, o.Password = "user", "p" })
 }
 
-// Scripts read jobs with pcall, and pass a refusal on.
+// Scripts read jobs with pcall, and pass on refusals.
 func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
 	e := newEnv(t)
 	job := e.start("q", qless.JID("j"))
@@ -362,7 +362,7 @@ func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
 	require.Contains(t, reply.([]any)[0], "!server ")
 }
 
-// A user without the right to publish can still make the change.
+// Without publish permission, a user can still make the change.
 func TestChangesThatCannotBePublished(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.asUser("~*", "+@all", "resetchannels").Queue("q").Pause(t.Context()))
@@ -455,7 +455,7 @@ func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
 	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
 }
 
-// Its messages are the same as those of other clients' scripts, unless there is a worker to wake.
+// The messages are the same as those of other clients' scripts, unless there is a worker to wake.
 func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	e := newEnv(t)
 	message, wake := heard(t, e.Redis, "ql:log"), heard(t, e.Redis, "ql:x:wake:w1")

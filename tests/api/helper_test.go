@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// noon is the time at which the tests' clocks start.
+// noon is the start time of the tests' clocks.
 var noon = testkit.Noon
 
 // patience turns a hang into a failure.
@@ -43,7 +43,7 @@ var (
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
 
-// must returns the value of a call that may not fail.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -92,7 +92,7 @@ func (e *env) puts(queue string, jobs ...qless.JobSpec) []string {
 	return must(e.Queue(queue).PutMany(e.T.Context(), jobs))(e.T)
 }
 
-// start puts a job into a queue that has no other to pop, and pops it.
+// start puts a job into a queue without other jobs to pop, and pops it.
 func (e *env) start(queue string, options ...qless.PutOption) *qless.Job {
 	e.T.Helper()
 	jid, job := e.Put(queue, options...), e.Pop(queue)
@@ -106,7 +106,7 @@ func (e *env) run(command string, args ...any) any {
 	return must(e.Run(e.T.Context(), command, "", args...))(e.T)
 }
 
-// sweep sweeps, and returns the number of jobs that it changed.
+// sweep sweeps, and returns the number of changed jobs.
 func (e *env) sweep(queues ...string) int {
 	e.T.Helper()
 	return must(e.Sweep(e.T.Context(), queues...))(e.T)
@@ -133,13 +133,13 @@ func together(n int, run func(i int)) {
 	all.Wait()
 }
 
-// A returned is what a call has returned.
+// A returned is the result of a call.
 type returned[T any] struct {
 	value T
 	err   error
 }
 
-// begin begins a call that waits for something.
+// begin begins a waiting call.
 func begin[T any](call func() (T, error)) chan returned[T] {
 	done := make(chan returned[T], 1)
 	go func() {
@@ -179,7 +179,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // ignore is for hooks that have nothing to do.
 func ignore(redis.Cmder) {}
 
-// hooked returns a client of the env's server, whose connection has a hook.
+// hooked returns a client of the env's server with a hook on its connection.
 func (e *env) hooked(h hook) *qless.Client {
 	e.T.Helper()
 	rdb := e.Server.Client(e.T)
@@ -230,7 +230,7 @@ func runEnv(t *testing.T, name string, test func(t *testing.T, e *env)) {
 	t.Run(name, func(t *testing.T) { test(t, newEnv(t)) })
 }
 
-// pending returns the sorted jids of the members that the callback of a batch waits for.
+// pending returns the sorted jids of the pending members of a batch.
 func pending(ctx context.Context, b *qless.Batch) ([]string, error) {
 	all := []string{}
 	for jid, err := range b.Pending(ctx) {

@@ -269,7 +269,7 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// places are the states from which a job can be ended.
+// places are the states in which a job can be ended.
 var places = []qless.State{
 	qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning, lost,
 	qless.StateTimedOut,

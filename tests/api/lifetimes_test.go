@@ -30,7 +30,7 @@ func (e *env) gone(jid string) {
 	}
 }
 
-// foreignPut puts an existing job as another client's script does, which does not know options.
+// foreignPut puts an existing job like another client's script, which does not know options.
 func (e *env) foreignPut(queue, jid string) {
 	e.T.Helper()
 	now := e.Clock.Now().Unix()
@@ -86,7 +86,7 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 	}
 }
 
-// lost is the state of a running job whose lock has ended.
+// lost is the state of a running job with an expired lock.
 const lost qless.State = "lost"
 
 // bring puts the job j into the queue q, and brings it into a state.
@@ -192,7 +192,7 @@ func canceling(state qless.State) []string {
 	return []string{"ql:log " + payload, "ql:w:w1 " + payload, "ql:canceled j"}
 }
 
-// A forgotten job leaves no result behind, but clients that wait for it get the result.
+// A forgotten job leaves no result behind, but waiting clients receive the result.
 func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -240,7 +240,7 @@ func TestTheWorkerOfAnExpiredJobThatFailsIsNotified(t *testing.T) {
 	}
 }
 
-// bury puts n jobs whose lives have ended when it returns.
+// bury puts n jobs with lives ended by its return.
 func (e *env) bury(queue string, n int) {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, n)
@@ -253,8 +253,8 @@ func (e *env) bury(queue string, n int) {
 	e.Clock.Advance(time.Hour)
 }
 
-// Go repeats a call at once if there may be more, so each call drops few. Clients in other
-// languages repeat it after some time.
+// Go repeats a call at once if more jobs may be left, so each call drops few. Classic clients
+// repeat it after some time.
 func TestACallDropsOnlySoManyExpiredJobs(t *testing.T) {
 	reserve := func(args ...any) func(e *env) (int, bool) {
 		return func(e *env) (int, bool) {
@@ -419,8 +419,8 @@ func (lifeOnEach) ADamagedLockTimeIsThatOfTheQueue(t *testing.T, e *env) {
 	}
 }
 
-// foreignFail fails a running job like another client's script, which knows no settings and sends
-// no notifications.
+// foreignFail fails a running job like a classic client, which knows no settings and sends no
+// notifications.
 func (e *env) foreignFail(jid, queue, group string) {
 	e.T.Helper()
 	ctx, at := e.T.Context(), e.Clock.Now().Unix()
@@ -675,7 +675,7 @@ func (lifeOnEach) ALostJobThatWasSweptComesFirst(t *testing.T, e *env) {
 	require.NoError(t, e.Complete(t.Context(), "j"))
 }
 
-// Complete completes a job that the worker has.
+// Complete completes a job held by the worker.
 func (e *env) Complete(ctx context.Context, jid string) error { return e.Read(jid).Complete(ctx) }
 
 func (lifeOnEach) ASweepIsBounded(t *testing.T, e *env) {

@@ -229,7 +229,7 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	}
 }
 
-// Whatever others do to a parked job, it blocks no other. The model has what our scripts do.
+// Whatever others do to a parked job, it blocks no other. The model has our scripts' actions.
 func TestParkedJobsThatOthersChangeBlockNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(e *env)
@@ -313,7 +313,7 @@ func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	require.ElementsMatch(t, []string{"other", "plain"}, strings.Fields(got))
 }
 
-// A reserve that has parked as many jobs as it may reports that there may be more.
+// A reserve that has parked the maximum number of jobs reports that more may be ready.
 func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
@@ -519,7 +519,7 @@ func TestDamagedLimitsHoldUpNoJobs(t *testing.T) {
 	}
 }
 
-// Parked jobs are ordered by their priorities, even by ones set while they are parked.
+// Parked jobs are ordered by their priorities, even by priorities set while parked.
 func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	for name, set := range map[string]func(e *env) error{
 		"one":     func(e *env) error { return e.Read("z").SetPriority(e.T.Context(), 10) },
@@ -566,7 +566,7 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 	}
 }
 
-// A call that meets a job again that it has started, because its lock has ended at once, gives the
+// A call that meets a job again that it has started, because its lock expired at once, gives the
 // slot of a job without room back.
 func TestAJobLostInTheCallThatTookItKeepsNoSlot(t *testing.T) {
 	e := newEnv(t)
@@ -581,8 +581,8 @@ func TestAJobLostInTheCallThatTookItKeepsNoSlot(t *testing.T) {
 	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:x:limit:slow:held", 0, -1).Val())
 }
 
-// A turn that finds no job that may start goes to a queue that has one, even if that job has limits
-// and was passed over as a job ahead.
+// A turn without a startable job goes to a queue with one, even if that job has limits and was
+// passed over for prefetching.
 func TestATurnInVainGoesToAnotherQueue(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin", "weighted"} {
 		runEnv(t, order, func(t *testing.T, e *env) {
@@ -605,7 +605,7 @@ func TestATurnInVainGoesToAnotherQueue(t *testing.T) {
 	}
 }
 
-// putFair puts count jobs of a tenant, whose jids begin with its name.
+// putFair puts count jobs of a tenant, with jids that begin with the tenant's name.
 func (e *env) putFair(count int, option qless.FairOption, name string, more ...qless.PutOption) {
 	e.T.Helper()
 	for i := range count {
@@ -614,8 +614,8 @@ func (e *env) putFair(count int, option qless.FairOption, name string, more ...q
 	}
 }
 
-// Jobs that are promoted one after another take turns with those of others, as all that return to
-// their queue in the model.
+// Jobs promoted one after another take turns with others' jobs, like all jobs that return to their
+// queue in the model.
 func (limitOnEach) PromotedJobsTakeTheirTurn(t *testing.T, e *env) {
 	e.putFair(3, qless.Fair("a"), "a", qless.Delay(time.Hour))
 	e.putFair(3, qless.Fair("b"), "b")
@@ -628,8 +628,8 @@ func (limitOnEach) PromotedJobsTakeTheirTurn(t *testing.T, e *env) {
 	}
 }
 
-// However the last job with a tenant leaves its queue, nothing is left of the turns. The model has
-// the other ways.
+// However a tenant's last job leaves its queue, nothing is left of the turns. The model has the
+// other ways.
 func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"reserved":  func(e *env) error { return errOf(e.Run(e.T.Context(), "reserve", "", "w", 9, 0, 0, "q")) },

@@ -370,7 +370,7 @@ func (listOnEach) WhatAFilterAsksFor(t *testing.T, e *env) {
 		{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
 		{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
 		{"Mailbox", json.RawMessage(`"a & b"`), nil},
-		{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as Python and PHP write it
+		{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as in Python and PHP
 	} {
 		_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
 			qless.Tags(job.tags))
@@ -429,7 +429,7 @@ func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
 	}
 }
 
-// Whichever jobs come and go, even among thousands with one score, the others are found once.
+// Whichever jobs come and go, even among thousands with the same score, the others are found once.
 func TestFindMissesNothingThatStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -472,7 +472,7 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 	}
 }
 
-// rowsOf returns the jids that a selection's iterator yields.
+// rowsOf returns the jids from a selection's iterator.
 func rowsOf(t testing.TB, s inspect.Selection) []string {
 	t.Helper()
 	all := []string{}

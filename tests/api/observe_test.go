@@ -46,7 +46,7 @@ func (o *observer) take() []qless.Command {
 	return calls
 }
 
-// told describes a call that an observer has seen, but not its duration.
+// told describes a call seen by an observer, but not its duration.
 func told(call qless.Command) string {
 	return strings.Join(strings.Fields(fmt.Sprintln(call.Name, call.Queue, call.Klass, call.JID, call.Count)), " ")
 }
@@ -137,7 +137,7 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 	}
 }
 
-// A spanKey is the context key of the span that a put observer has begun.
+// A spanKey is the context key of the span begun by a put observer.
 type spanKey struct{}
 
 // A putWitness begins a span for each put, adds it to the headers, and records the ends.
@@ -195,7 +195,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	require.Empty(t, w.take(), "it was refused before")
 }
 
-// Puts of many goroutines share scripts, but each has a span of its own.
+// Puts of many goroutines share scripts, but each has a separate span.
 func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	var w putWitness
 	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
@@ -296,7 +296,7 @@ func TestTheObserverSeesErrors(t *testing.T) {
 	require.Empty(t, seen.take(), "nothing was sent")
 }
 
-// misdeeds are what a user's function may do instead of returning.
+// misdeeds are actions of a user's function instead of returning.
 var misdeeds = map[string]func(){"panic": func() { panic("a misdeed") }, "goexit": runtime.Goexit}
 
 // An oldCodec decodes by a misdeed.
@@ -308,7 +308,7 @@ func (oldCodec) Encode(_ string, data []byte) ([]byte, string, error) { return d
 
 func (c oldCodec) Decode(string, []byte) ([]byte, error) { c.misdeed(); return nil, nil }
 
-// Where the caller can be told that a function has not returned, that is the error of the call.
+// Where a caller can learn that a function has not returned, the call returns that error.
 func TestAMisdeedInACallIsAnError(t *testing.T) {
 	for name, misdeed := range misdeeds {
 		e := newEnv(t)
@@ -362,7 +362,7 @@ func TestAMisdeedInACallIsAnError(t *testing.T) {
 	}
 }
 
-// Where the call is done without the function, the log tells it.
+// Where the call is done without the function, the problem is logged.
 func TestAMisdeedInACallIsLogged(t *testing.T) {
 	for _, misdeed := range misdeeds {
 		var told bytes.Buffer

@@ -26,7 +26,7 @@ var oddNames = []string{
 	"..", "\t", strings.Repeat("long ", 2000), "$(x)", "`x`", "a\u0301",
 }
 
-// Jobs whose names are all odd go through their whole lives.
+// Jobs with odd names only go through their whole lives.
 func TestOddNames(t *testing.T) {
 	e := newEnv(t)
 	for i, name := range oddNames {
@@ -112,7 +112,7 @@ func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 	})
 }
 
-// oddData is data that Lua accepts and Go does not. Other clients may put it.
+// oddData is data accepted by Lua but not by Go. Other clients may put it.
 var oddData = []string{
 	`{"a": NaN}`, `{"a": [-Infinity, 0x10]}`, "{\"a\": \"x\ny\x01\"}",
 }
@@ -175,7 +175,7 @@ func TestOddDataAsJSON(t *testing.T) {
 		var read []qless.Job
 		require.NoError(t, json.Unmarshal([]byte(text), &read))
 		require.Equal(t, job.JID, read[0].JID)
-		job.Data = json.RawMessage(data + " ") // differs from the data that was read
+		job.Data = json.RawMessage(data + " ") // differs from the data read
 		requireCode(t, qless.ErrInvalid, job.Complete(t.Context()))
 		requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "r"))
 		require.IsType(t, json.RawMessage{}, job.Spec().Data)
@@ -248,7 +248,7 @@ func TestLostJobsElsewhere(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 
-// garbage lists bad values of a job's field that a person or another program may have written.
+// garbage lists bad values of a job's field, as written by a person or another program.
 var garbage = map[string][]string{
 	"tags":             {"", "x", "5", `"a"`, "{}", "[{}]", "[1,2.5]", "[null]", `{"a":1}`, "[nan]", "[[]]", "null"},
 	"remaining":        {"", "x", "nan", "inf", "-inf", "1e400", "1.5", "{}", "0x10"},
@@ -274,7 +274,7 @@ func ran(t *testing.T, err error, what string) {
 	}
 }
 
-// Each piece of garbage is written to jobs in every state, on which every operation is then tried.
+// Each piece of garbage is written to jobs in every state, and then every operation is tried.
 func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 	ctx := t.Context()
 	e := newEnv(t)
@@ -432,8 +432,8 @@ func TestGarbageInARecurringJob(t *testing.T) {
 	}
 }
 
-// asPHP runs a line with the drop-in script, like a client in another language: a command and its
-// arguments after NOW, separated by bars.
+// asPHP runs a line with the drop-in script, like a classic client: a command and its arguments
+// after NOW, separated by bars.
 func (e *env) asPHP(line string) any {
 	e.T.Helper()
 	command, args := arguments(line)
@@ -443,7 +443,7 @@ func (e *env) asPHP(line string) any {
 	return reply
 }
 
-// list runs a line whose reply is a list, in JSON or not.
+// list runs a line with a list as reply, in JSON or not.
 func (e *env) list(line string) []string {
 	e.T.Helper()
 	list := []string{}
@@ -494,7 +494,7 @@ func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 	require.Equal(t, []string{"j"}, e.list("jobs|complete|q"))
 }
 
-// A subscription that another script wrote is found when its queue is known.
+// A subscription written by another script is found when its queue is known.
 func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 	e := newEnv(t)
 	require.Equal(t, "{}", e.asPHP("subscription|q|get"))

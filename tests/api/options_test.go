@@ -30,7 +30,7 @@ import (
 // root is the folder of package qless.
 const root = "../.."
 
-// samples are values of options for which the usual values of their kind make no sense.
+// samples are values for options without use for their kind's usual values.
 var samples = map[string]string{
 	"depends": `["waiting"]`,
 	"unique":  `["x", 1]`,
@@ -52,7 +52,7 @@ func sampleOf(t *testing.T, row *jobopts.Row) string {
 	return string(must(row.JSON(nil, text))(t))
 }
 
-// besides has the options that other options require.
+// besides has the options required by other options.
 var besides = map[string]string{
 	"if":                   `"jid": "new"`,
 	"keep_due":             `"unique": ["x"], "replace": true`,
@@ -243,7 +243,7 @@ func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
 	require.ErrorContains(t, errOf(json.Marshal(e.Read("batch").Spec())), "batch can't be JSON")
 }
 
-// The script has names for the letters of the options that it reads.
+// The script has names for the letters of options.
 func TestTheLettersOfTheScript(t *testing.T) {
 	text := must(os.ReadFile(root + "/lua/lib/letters.lua"))(t)
 	var letters, ends []string
@@ -277,7 +277,7 @@ func TestTheOptionsAreDocumented(t *testing.T) {
 	}
 }
 
-// optionsOfJobs has every put option that a job keeps.
+// optionsOfJobs has every put option kept by a job.
 var optionsOfJobs = map[string][]qless.PutOption{
 	"none":            {},
 	"all at once":     {qless.Priority(-7), qless.Tags{"b", "a"}, qless.Retries(0), qless.Delay(time.Hour)},
@@ -527,7 +527,7 @@ func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
 	}
 }
 
-// requireStored compares options whose JSON may have its members in any order.
+// requireStored compares options, with the members of JSON in any order.
 func requireStored(t *testing.T, want, got string) {
 	t.Helper()
 	var letters, values [2]string
@@ -693,10 +693,10 @@ func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
 	}
 }
 
-// long is the value of a header with which the headers of a job have their maximum size.
+// long is a header value that gives a job's headers the maximum size.
 var long = strings.Repeat("x", 8<<10-1)
 
-// refusedOptions has options with which no job can be put, by parts of their errors.
+// refusedOptions has options refused for every job, by parts of their errors.
 var refusedOptions = map[string][]qless.PutOption{
 	"StartBy(0s) is less than 1ms":                      {qless.StartBy(0)},
 	"StartBy(-1s) is less than 1ms":                     {qless.StartBy(-time.Second)},
@@ -814,18 +814,18 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	e.Put("q", qless.JID("j"), qless.IfAbsent, qless.IfAbsent) // the same twice
 }
 
-// refusedTexts are stored options that no script accepts, not even from clients that check options.
+// refusedTexts are stored options refused by every script, even from clients that check options.
 var refusedTexts = []string{
 	`s|{}`, `s|{"s":0}`, `s|{"s":-1}`, `t|{"t":"x"}`, `t|{"t":[]}`, `k|{"k":-1}`, `K|{"K":-2}`, `s|{"s":1e999}`,
 	`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`, `f|{}`, `f|{"f":1}`, `f|{"f":{"do":"x"}}`,
 }
 
-// refusedNext are stored options that are refused by the next queue of a job as well.
+// refusedNext are stored options also refused by the next queue of a job.
 var refusedNext = []string{
 	"", "h", "|{}", "h|", "h|[]", "h|{", "1|{}", `h|{"h":}`, `f|{}`, `f|{"f":1}`, `f|{"f":{"do":"x"}}`,
 }
 
-// refusedPairs are other arguments after the delay of a put that its script refuses.
+// refusedPairs are other arguments after the delay of a put, refused by its script.
 var refusedPairs = [][]any{
 	{"at", ""}, {"at", "x"}, {"at", "inf"}, {"if", "never"},
 	{"o", `c|{"c":[]}`}, {"o", `c|{}`}, {"o", `c|{"c":["a","a"]}`}, {"o", `c|{"c":["a b"]}`}, {"o", `c|{"c":[1]}`}, {"o", `c|{"c":"a"}`},
@@ -866,7 +866,7 @@ func (optionOnEach) OptionsThatAScriptRefuses(t *testing.T, e *env) {
 
 type given = []qless.PutOption
 
-// merged gives defaults of a klass, options of a put, and the options that have the same effect.
+// merged gives defaults of a klass, options of a put, and the options with the same effect.
 var merged = map[string]struct{ defaults, put, same given }{
 	"no defaults": {nil, given{qless.Retries(1)}, given{qless.Retries(1)}},
 	"defaults only": {given{qless.Retries(3), qless.Limits{"psp"}}, nil,

@@ -20,7 +20,7 @@ func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
 	return o
 }
 
-// timeless returns an overview without the fields that depend on time.
+// timeless returns an overview without time-dependent fields.
 func timeless(o inspect.Overview) inspect.Overview {
 	o.Time, o.Memory = time.Time{}, inspect.Memory{}
 	for i := range o.Queues {
@@ -306,8 +306,8 @@ func (overviewOnEach) AWorkerThatNoLongerRegistersHasGone(t *testing.T, e *env) 
 	require.Empty(t, e.infos())
 }
 
-// A worker that was killed is no longer subscribed. It has gone when it misses a registration, or
-// when its locks expire, whichever comes first.
+// A killed worker is no longer subscribed. It has gone when it misses a registration, or when its
+// locks expire, whichever comes first.
 func (overviewOnEach) AWorkerThatIsNotSubscribedHasGoneSoon(t *testing.T, e *env) {
 	gone := func() (names []string) {
 		for _, w := range must(e.inspect().Workers(t.Context()))(t) {

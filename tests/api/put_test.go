@@ -67,7 +67,7 @@ func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 	}
 }
 
-// A put that is remembered is not done again, even if the job is gone, until the server forgets it.
+// A remembered put is not repeated, even if the job is gone, until the server forgets it.
 func TestAJobIsPutOnceEvenIfItIsGone(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
@@ -88,7 +88,7 @@ func TestAJobIsPutOnceEvenIfItIsGone(t *testing.T) {
 	require.Equal(t, []string{"d"}, must(e.Client.Job(ctx, "c"))(t).Dependencies)
 }
 
-// A wait begins before the job exists, or for one that an outbox has given up.
+// A wait begins before the job exists, or for a job given up by an outbox.
 func TestWaitForAJobThatIsPutLater(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
@@ -443,7 +443,7 @@ func (e *env) updates(jid string) func(change func(r *qless.RecurringJob)) error
 	}
 }
 
-// A recurring job that its queue has lost recurs again.
+// A recurring job lost by its queue recurs again.
 func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
@@ -453,7 +453,7 @@ func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 	require.Equal(t, "r-2", e.Pop("q").JID)
 }
 
-// Clients in other languages change the time of the next recurrence with each call.
+// Classic clients change the time of the next recurrence with each call.
 func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 	e := newEnv(t)
 	stock := func() { e.run("recur", "q", "r", "K", "{}", "interval", "3600", "60") }
@@ -497,8 +497,8 @@ func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	require.Len(t, must(e.Queues(t.Context()))(t), 1)
 }
 
-// held requires that a put with the key is refused because a job holds it, and writes nothing but
-// a note that a scheduled one does.
+// held requires that a put with the key is refused because a job holds it, and writes nothing but a
+// note that a scheduled one does.
 func (e *env) held(jid string, unique qless.UniqueOption) {
 	e.T.Helper()
 	e.Unchanged(func() {
@@ -541,8 +541,8 @@ func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	}
 }
 
-// Of failed jobs that had the same key one after another, the oldest failure gets it back. The
-// model has the ways to unfail a group.
+// Of failed jobs that had the same key one after another, the job that failed first takes the key
+// again. The model has the ways to unfail a group.
 func (putOnEach) TheFirstOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T, e *env) {
 	for _, jid := range []string{"z", "m", "a"} {
 		e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
@@ -600,8 +600,8 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	require.Empty(t, must(sharded.Holder(t.Context(), "free"))(t))
 }
 
-// A job that is put again without the option gets its key back, just as if the jobs of the call had
-// been put one by one.
+// A job put again without the option takes its key again, just as if the jobs of the call had been
+// put one by one.
 func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	again := spec(qless.JID("j"))
 	other := spec(qless.JID("n"), qless.Unique("k"))
@@ -645,7 +645,7 @@ func (e *env) trigger(data any, options ...qless.PutOption) string {
 	return jid
 }
 
-// The model has all other ways in which a job with a key waits.
+// The model has all other ways for a job with a key to wait.
 func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 	for name, key := range map[string]qless.UniqueOption{
 		"parked": again().KeepDue(), "after Within": again().Within(500 * time.Millisecond),
@@ -687,7 +687,7 @@ func (putOnEach) AReplacedJobIsNamedTwiceByAPutMany(t *testing.T, e *env) {
 	require.WithinDuration(t, noon.Add(time.Minute), e.Read(later).Due, time.Second)
 }
 
-// A job that another put of the same call depends on is replaced as well.
+// A parent of another put in the same call is replaced as well.
 func (putOnEach) ReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T, e *env) {
 	jids := e.puts("q",
 		spec(qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}),
@@ -703,8 +703,7 @@ func (putOnEach) ReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T, e *en
 	require.Equal(t, "child", e.Pop("q").JID)
 }
 
-// An existing job that is put again by its jid, and replaced by the same call, keeps its place,
-// too.
+// An existing job put again by its jid, and replaced by the same call, keeps its place, too.
 func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 	for name, option := range map[string][]qless.PutOption{
 		"with its key again": {qless.JID("j"), qless.Unique("k")},
@@ -778,7 +777,7 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 }
 
 // A put that replaces a job reads it, with its dependencies, and removes it from its queue. A put
-// that follows a running job reads that job, links both, marks the running one, and notes which one
+// that follows a running job reads that job, links both, marks the running job, and notes which job
 // it follows.
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
@@ -796,8 +795,7 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
-// The job that it follows has the key again, and no other run overlaps. The model has the other
-// ends.
+// The followed job has the key again, and no other run overlaps. The model has the other ends.
 func (putOnEach) TheKeyOfAFollowerThatAnotherScriptCancels(t *testing.T, e *env) {
 	first := e.trigger(1, qless.LockTime(time.Hour))
 	running := e.Pop("q")

@@ -22,7 +22,7 @@ import (
 	"github.com/qless/qless-go/lease"
 )
 
-// A delivery is what a Take has returned.
+// A delivery is the result of a Take.
 type delivery = returned[[]*qless.Job]
 
 // takes begins to take jobs.
@@ -49,7 +49,7 @@ func (e *env) received(config lease.Request) []*qless.Job {
 	return must(lease.New(e.Client).Take(e.T.Context(), config))(e.T)
 }
 
-// The tests of workers have more about what a reserve takes.
+// The worker tests have more about reserves.
 func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 	for want, request := range map[string]lease.Request{
 		"p1":             {Queues: []string{"p"}},
@@ -301,8 +301,8 @@ func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 // reserveSteps is the number of random steps of each scene.
 const reserveSteps = 150
 
-// Whatever the queues, their settings and the limits of the jobs are, a worker that gets fewer jobs
-// than it asked for has left none that may start, and none may start before it asks again.
+// Whatever the queues, their settings and the limits of the jobs, a worker that receives fewer jobs
+// than requested has left none that may start, and none may start before it asks again.
 // RESERVE_SEED repeats a run.
 func TestAReserveLeavesNoJobThatMayStart(t *testing.T) {
 	seed := rand.Uint64()
@@ -346,7 +346,7 @@ func TestAFullQueueLeavesTheRoomOfALimit(t *testing.T) {
 	require.Len(t, e.Pops("q", 1), 1)
 }
 
-// A lost job that a full limit parks leaves its place to another one.
+// A lost job parked by a full limit leaves its place to another job.
 func TestAParkedLostJobLeavesItsPlace(t *testing.T) {
 	e := newEnv(t)
 	e.limit("api", qless.LimitConfig{Concurrency: 1})
@@ -380,7 +380,7 @@ func TestLostJobsInTheirGracePeriodHideNoOthers(t *testing.T) {
 	require.Len(t, e.run("reserve", "w2", "2", "60", "0", "q"), 6)
 }
 
-// A reserving is a namespace that is changed at random, with one worker.
+// A reserving is a namespace changed at random, with one worker.
 type reserving struct {
 	*env
 	order  string
@@ -400,7 +400,7 @@ func (r *reserving) seconds(n int) time.Duration {
 	return time.Duration(r.dice.IntN(n)) * time.Second
 }
 
-// note adds a line to the log of the scene, the end of which is printed on a failure.
+// note adds a line to the log of the scene. The end of the log is printed on a failure.
 func (r *reserving) note(format string, args ...any) {
 	r.steps = append(r.steps, r.Clock.Now().Format("05.000000 ")+fmt.Sprintf(format, args...))
 }
@@ -509,8 +509,8 @@ func (r *reserving) requireNone(when string) {
 	}
 }
 
-// promised returns the limits with jobs that wait in full queues. These got the room while their
-// queues were not full. A parked job is tried when it falls due.
+// promised returns the limits with jobs waiting in full queues. These jobs took the room while
+// their queues were not full. A parked job is tried when it falls due.
 func (r *reserving) promised() map[string]bool {
 	found := map[string]bool{}
 	for _, queue := range []string{"b", "c"} {

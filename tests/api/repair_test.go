@@ -23,7 +23,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// codes returns the codes of the jobs that a call has skipped, by jid.
+// codes returns the codes of the jobs skipped by a call, by jid.
 func codes(r inspect.Repair) map[string]qless.Code {
 	all := map[string]qless.Code{}
 	for jid, err := range r.Reasons {
@@ -32,7 +32,7 @@ func codes(r inspect.Repair) map[string]qless.Code {
 	return all
 }
 
-// left holds the codes of the jobs that a call has skipped.
+// left holds the codes of the jobs skipped by a call.
 type left = map[string]qless.Code
 
 // does requires that a call has changed a number of jobs and skipped others.
@@ -300,12 +300,12 @@ func (repairOnEach) BulkDoesTheSameWithManyJobs(t *testing.T, e *env) {
 	}
 }
 
-// A scene has jobs in a list, which a repair changes while other clients change some of them.
+// A scene has jobs in a list, changed by a repair while other clients change some of them.
 type scene struct {
 	*env
 	random *rand.Rand
 	jids   []string
-	all    []string // and the jids of jobs that have come meanwhile
+	all    []string // and the jids of jobs added meanwhile
 }
 
 // lists fill a list with the jobs of a scene.
@@ -348,7 +348,7 @@ var lists = map[string]func(s *scene) inspect.Selection{
 		s.putAll(qless.Tags{"t", "old"})
 		return s.inspect().Tagged("t")
 	},
-	"chained": func(s *scene) inspect.Selection { // each odd job waits for the one before it
+	"chained": func(s *scene) inspect.Selection { // each odd job waits for the job before it
 		for i, jid := range s.jids {
 			options := []qless.PutOption{qless.JID(jid), qless.Tags{"t", "old"}}
 			if i%2 == 1 {
@@ -384,7 +384,7 @@ func (s *scene) runAll() []*qless.Job {
 	return s.Pops("q", len(s.jids))
 }
 
-// klassOf returns the klass of a job of a scene, which is one of two.
+// klassOf returns the klass of a job of a scene: one of two.
 func klassOf(jid string) string { return "K" + strconv.Itoa(int(jid[len(jid)-1])%2) }
 
 // putAll puts the jobs, with random priorities. A unique key is followed by the jid.
@@ -407,9 +407,9 @@ func (s *scene) putAll(options ...qless.PutOption) {
 // A change is a repair of a selection.
 type change struct {
 	run func(s inspect.Selection) (inspect.Repair, error)
-	// allows reports whether a job allows it.
+	// allows reports whether a job allows the change.
 	allows func(job *qless.Job) bool
-	// hides reports whether it may change nothing that a job shows.
+	// hides reports whether the change may leave the visible parts of a job unchanged.
 	hides func(job *qless.Job) bool
 }
 
@@ -424,8 +424,8 @@ func in(state qless.State) func(*qless.Job) bool {
 func tracked(job *qless.Job) bool   { return job.Tracked }
 func untracked(job *qless.Job) bool { return !job.Tracked }
 
-// uncomplete, due and unmoved are for jobs that can be canceled or promoted, and that a promotion
-// may leave where they are: a parked job stays scheduled.
+// uncomplete, due and unmoved are for cancelable and promotable jobs, and for jobs that a promotion
+// may leave in place: a parked job stays scheduled.
 func uncomplete(job *qless.Job) bool { return job.State != qless.StateComplete }
 func due(job *qless.Job) bool        { return isWaiting(job) || in(qless.StateScheduled)(job) }
 func unmoved(job *qless.Job) bool    { return isWaiting(job) || len(job.Options.Limits) > 0 }
@@ -475,7 +475,7 @@ func TestRepairsReportWhatTheyChange(t *testing.T) {
 	}
 }
 
-// repairs repairs a selection, and compares the result with what changes in each step.
+// repairs repairs a selection, and compares the result with the changes of each step.
 func (s *scene) repairs(c change, selection inspect.Selection) {
 	if s.random.IntN(3) == 0 {
 		selection = selection.Where(inspect.Filter{Klass: "K1"})
@@ -545,7 +545,7 @@ func (s *scene) listed(selection inspect.Selection) map[string]bool {
 	return all
 }
 
-// differ returns the jobs that two readings show differently.
+// differ returns the jobs that differ between two readings.
 func (s *scene) differ(a, b map[string]sight) []string {
 	var jids []string
 	for _, jid := range s.all {
@@ -556,7 +556,7 @@ func (s *scene) differ(a, b map[string]sight) []string {
 	return jids
 }
 
-// A sight is a job, and the looks of all that is its own, but not of its dependencies.
+// A sight is a job, and the looks of its parts, but not of its dependencies.
 type sight struct {
 	*qless.Job
 	looks string
@@ -597,7 +597,7 @@ func (s *scene) disturb() {
 	}
 }
 
-// tolerate allows a job to refuse what another client wants.
+// tolerate allows a job to refuse another client's change.
 func (s *scene) tolerate(err error) {
 	s.T.Helper()
 	var own *qless.Error
@@ -606,7 +606,7 @@ func (s *scene) tolerate(err error) {
 	}
 }
 
-// existing reads the jobs of the scene that exist.
+// existing reads the existing jobs of the scene.
 func (s *scene) existing() map[string]sight {
 	all := map[string]sight{}
 	for job, err := range inspect.New(s.Client).JIDs(s.all...).Jobs(s.T.Context()) {
@@ -635,7 +635,7 @@ func TestRecurringJobsAreNotRepaired(t *testing.T) {
 
 // These tests cancel several jobs by Client.Cancel, which proceeds in steps.
 
-// canceledAtOnce is the number of jobs that a script cancels. cancelCost is the number of its
+// canceledAtOnce is the number of jobs canceled by a script. cancelCost is the number of its
 // commands, for jobs that have not failed and do not depend on others, including the check of each
 // of 500 jobs.
 const (
@@ -654,7 +654,7 @@ func (e *env) putAll(count int, options ...qless.PutOption) []string {
 	return all
 }
 
-// putChain puts jobs that each wait for the one before.
+// putChain puts jobs, each waiting for the job before.
 func (e *env) putChain(count int) []string {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
@@ -737,7 +737,7 @@ func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
 
-// Whatever the order of the jids, no job ever waits for one that is gone.
+// Whatever the order of the jids, no job ever waits for a missing job.
 func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 	for what, arrange := range map[string]func(all []string){
 		"the first comes first": func([]string) {},
@@ -774,7 +774,7 @@ func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
 	require.Empty(t, e.Read(first).Dependents)
 }
 
-// A job that is put between two steps, and depends on one not canceled yet, keeps that one.
+// A job put between two steps, and dependent on a job not canceled yet, keeps that job.
 func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(400)
@@ -841,7 +841,7 @@ func (e *env) requirePages(batch *qless.Batch, members int) {
 	}
 }
 
-// singleCancelers are the ways to cancel a single job that waits for others in Go.
+// singleCancelers are the ways to cancel a single depending job in Go.
 var singleCancelers = map[string]func(ctx context.Context, client *qless.Client, jid string) error{
 	"cancel": func(ctx context.Context, client *qless.Client, jid string) error { return client.Cancel(ctx, jid) },
 	"withdraw": func(ctx context.Context, client *qless.Client, jid string) error {
@@ -891,7 +891,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 	}
 }
 
-// The job waits for ever, so that it does not run until a caller continues.
+// The job waits forever, so as not to run until a caller continues.
 func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 	calls := maps.Clone(singleCancelers)
 	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {
@@ -929,7 +929,7 @@ func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
 	require.Zero(t, e.Redis.Exists(t.Context(), "ql:workers").Val())
 }
 
-// A single job is canceled by the command that other clients use.
+// A single job is canceled by the command used by other clients.
 func TestASingleJobIsCanceledAsByOtherClients(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")

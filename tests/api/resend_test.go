@@ -21,7 +21,7 @@ import (
 	"github.com/qless/qless-go/tests/tour"
 )
 
-// proxied returns an env whose server knows the script, and a client that connects through a proxy.
+// proxied returns an env with a server that knows the script, and a client behind a proxy.
 func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
@@ -36,7 +36,7 @@ func (e *env) through(proxy *testkit.Proxy, config qless.ClientConfig) *qless.Cl
 	return e.NewClient(rdb, config)
 }
 
-// seen returns the number of times that a command was sent, by its digest or its text.
+// seen returns how often a command was sent, by its digest or its text.
 func seen(proxy *testkit.Proxy, command string) int { return proxy.Seen(scripts.Sent(command)) }
 
 // cuts are the two ways to lose a connection before the reply to a command.
@@ -57,7 +57,7 @@ func onRunning(t *testing.T, method string) sending {
 }
 
 // sendings returns calls by their commands, and further words. The calls in again leave everything
-// as after being sent once. A put does so if its jid is new, unless the job may be forgotten by
+// as after being sent once. This holds for a put with a new jid, unless the job may be forgotten by
 // then.
 func sendings(t *testing.T) (again, once map[string]sending) {
 	ctx := t.Context()
@@ -312,7 +312,7 @@ func TestServersThatCopyScriptsToReplicas(t *testing.T) {
 	require.EqualValues(t, 1, rdb.Exists(t.Context(), "ql:j:a").Val())
 }
 
-// oneReplica waits for a replica that is not there.
+// oneReplica waits for a missing replica.
 var oneReplica = qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond}
 
 func TestPutsThatNoReplicaHas(t *testing.T) {
@@ -362,8 +362,7 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
 
-// A put that is refused because the job exists returns just that error only if replicas have the
-// job.
+// A put refused because the job exists returns just that error only if replicas have the job.
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	e := newEnvOn(t, testkit.Start(t, "--repl-diskless-sync-delay", "0"))
 	ctx := t.Context()

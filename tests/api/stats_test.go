@@ -298,7 +298,7 @@ func (statsOnEach) RatesAreAddedByMinute(t *testing.T, e *env) {
 	}
 }
 
-// Names that look like parts of a field are still just names.
+// Names that resemble parts of a field are still just names.
 func TestRatesOfOddNames(t *testing.T) {
 	e := newEnv(t)
 	names := []string{"a", "a:b", ":", "1:a", "é|*%", "12:", "[^%d]", "a b", "0::"}
@@ -507,7 +507,7 @@ func (e *env) recordFor(minutes int) {
 	}
 }
 
-// history returns the histories that a query selects.
+// history returns the histories of a query.
 func (e *env) history(query inspect.HistoryQuery) []inspect.History {
 	e.T.Helper()
 	histories := must(e.inspect().History(e.T.Context(), query))(e.T)
@@ -584,7 +584,7 @@ func (statsOnEach) AHistoryHasLongerStepsForLongerTimes(t *testing.T, e *env) {
 	e.fails("q", "g", "c", "d")
 	e.recordFor(4)
 	e.Put("q", qless.JID("e"))
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) // of the job whose lock has ended
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) // of the job with the expired lock
 	e.recordFor(1)
 	five := e.last("q", 23*time.Hour)
 	require.Equal(t, 5*time.Minute, five.Step)
@@ -634,7 +634,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// known returns the number of points at which figures are known.
+// known returns the number of points with known figures.
 func known(h inspect.History) (n int) {
 	for _, p := range h.Points {
 		if p.Known > 0 {
@@ -664,7 +664,7 @@ func TestAHistoryOfAPeriod(t *testing.T) {
 	}
 }
 
-// Failures of a time in which nothing was recorded count for none of the minutes.
+// Failures of a time without records count for none of the minutes.
 func TestAHistoryHasGaps(t *testing.T) {
 	e := newEnv(t)
 	e.fails("q", "g", "before")
@@ -758,7 +758,7 @@ func TestAThousandQueuesHaveHistories(t *testing.T) {
 	require.Len(t, scripts, 3)
 }
 
-// An idle queue without workers costs nothing but a look.
+// An idle queue without workers costs only a look.
 func (statsOnEach) AnIdleOrForgottenQueueHasNoHistory(t *testing.T, e *env) {
 	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", redis.Z{Score: 1, Member: "idle"}).Err())
 	e.fails("q", "g", "a")

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
-// An ending is what a wait has returned.
+// An ending is the result of a wait.
 type ending = returned[qless.Result]
 
 // waits begins to wait for a job, and returns once the server knows.
@@ -188,10 +188,10 @@ func (waitOnEach) WaitAllReturnsTheResultsInOrder(t *testing.T, e *env) {
 	}
 }
 
-// No message announces the end of a job that another client's script ended, or that ended while the
+// No message announces the end of a job ended by another client's script, or ended while the
 // connection was broken.
 func (waitOnEach) AWaitAsksAgainWithoutANotification(t *testing.T, e *env) {
-	t.Parallel() // it lasts until the client asks
+	t.Parallel() // lasts until the client asks
 	done, gone := e.Put("q"), e.Put("q2")
 	first, second := e.waits(t.Context(), done), e.waits(t.Context(), gone)
 	e.Pop("q")
@@ -212,14 +212,14 @@ func TestWaitsOutliveTheirServer(t *testing.T) {
 	e.Put("q", qless.JID(jid)) // the server has forgotten it
 	require.NoError(t, e.popWith(7).Complete(t.Context()))
 	got := e.soon(ended)
-	if got.err != nil { // the job has been gone for so long that it counts as deleted
+	if got.err != nil { // the job has been gone for long enough to count as deleted
 		requireCode(t, qless.ErrCanceled, got.err)
 		return
 	}
 	require.Equal(t, "7", string(got.value.Data))
 }
 
-// result returns the result of a job that has ended.
+// result returns the result of an ended job.
 func (e *env) result(jid string) qless.Result {
 	e.T.Helper()
 	return must(e.Result(e.T.Context(), jid))(e.T)
@@ -266,7 +266,7 @@ func (waitOnEach) ADamagedResultOrProgressCountsAsNone(t *testing.T, e *env) {
 	}
 }
 
-// Storing a result takes no commands beyond those for ending a job. To complete a usual job takes
+// Storing a result takes no commands beyond those for ending a job. Completing a usual job takes
 // one less.
 func TestAResultCostsNoCommand(t *testing.T) {
 	e := newEnv(t)
@@ -323,7 +323,7 @@ func (waitOnEach) InvalidProgress(t *testing.T, e *env) {
 	require.Nil(t, e.Read(job.JID).Progress)
 }
 
-// follows waits for a job, and passes on its progress.
+// follows waits for a job, and passes on the progress.
 func (e *env) follows(jid string) (progress chan qless.Progress, ended chan ending) {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
@@ -398,7 +398,7 @@ func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string
 	return jid, ended
 }
 
-// unfinished returns the jids of all jobs of a queue that have not ended.
+// unfinished returns the jids of all unfinished jobs of a queue.
 func (e *env) unfinished(queue string) []string {
 	e.T.Helper()
 	var all []string
@@ -411,7 +411,7 @@ func (e *env) unfinished(queue string) []string {
 	return all
 }
 
-// popSoon pops the next job of a queue when there is one.
+// popSoon pops the next job of a queue as soon as possible.
 func (e *env) popSoon(queue string) *qless.Job {
 	e.T.Helper()
 	var jobs []*qless.Job
@@ -429,7 +429,7 @@ func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	return own
 }
 
-// The client subscribes before the put, so it does not need to query the job.
+// The client subscribes before the put, and so does not need to query the job.
 func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
@@ -614,13 +614,13 @@ func TestManyCallsAtOnce(t *testing.T) {
 	echoed(t, 100, e.Queue("q"))
 }
 
-// A callable is a queue, or one of shards.
+// A callable is a queue, or a queue of shards.
 type callable interface {
 	Call(ctx context.Context, klass string, data any, options ...qless.PutOption) (qless.Result, error)
 	Pop(ctx context.Context, count int) ([]*qless.Job, error)
 }
 
-// echoed makes n calls at once, each of which gets its own data back.
+// echoed makes n calls at once. Each receives its own data back.
 func echoed(t *testing.T, n int, queue callable) {
 	t.Helper()
 	var all sync.WaitGroup

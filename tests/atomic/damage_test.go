@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commands are calls that write, each run on the scene.
+// commands are writing calls, each run on the scene.
 var commands = []string{
 	"put|30|w1|a|new|K|{}|0",
 	"put|30|w1|a|new|K|{}|10|priority|3|tags|[\"red\", \"green\"]",
@@ -213,7 +213,7 @@ func (d damage) String() string {
 	return d.key + " has no field " + d.field
 }
 
-// damages returns one damage of each kind for each key of a keyspace that a command can use.
+// damages returns one damage of each kind for each key of a keyspace usable by a command.
 func damages(keys []storedKey) []damage {
 	var all []damage
 	for _, key := range keys {
@@ -256,7 +256,7 @@ func TestCommandsAreDoneAsAWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// used runs a line, and returns the keys that it reads or writes.
+// used runs a line, and returns the keys read or written.
 func (b *bench) used(t *testing.T, line string) map[string]bool {
 	t.Helper()
 	words := map[string]bool{}
@@ -283,7 +283,7 @@ func union(some, more []storedKey) []storedKey {
 }
 
 // try runs a command on a damaged scene, and checks its effects. Digests decide most trials: after
-// a refusal, the scene equals the one before, and otherwise it equals the whole one, except for the
+// a refusal, the scene equals the scene before, and otherwise the whole scene, except for the
 // damage.
 func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, scene, done map[string]string) {
 	t.Helper()
@@ -330,7 +330,7 @@ func (b *bench) tryAgain(t *testing.T, line string, d damage, whole []storedKey)
 	}.check(t)
 }
 
-// refusedBy returns the jobs of a batch that are refused in the reply.
+// refusedBy returns the jobs of a batch refused in the reply.
 func refusedBy(line string, reply any) map[string]bool {
 	refused := map[string]bool{}
 	answers, ok := reply.([]any)
@@ -388,7 +388,7 @@ func (tr trial) excused(about string) bool {
 		return true
 	case strings.HasPrefix(owner, "r-"): // a number was taken, so the children have others
 		return strings.HasPrefix(about, "job r")
-	case tr.damage.field == "state": // its dependents do not consider it a job
+	case tr.damage.field == "state": // the dependents do not consider it a job
 		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|") ||
 			strings.Contains(tr.line, "|upon|")
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Facts are the contents of a server, grouped by the job that they concern, or by key if they
-// concern no single job. This separates the effects of a command on one job from its effects on
-// others.
+// Facts are the contents of a server, grouped by job, or by key for contents that concern no single
+// job. This separates the effects of a command on one job from its effects on others.
 type facts map[string]map[string]string
 
 const factsScript = `
@@ -82,8 +81,7 @@ func (b *bench) digests(t *testing.T) map[string]string {
 	return digests
 }
 
-// factsOf groups the contents of keys, without the damaged key, by the job or key that they
-// concern.
+// factsOf groups the contents of keys, without the damaged key, by job or key.
 func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 	all := facts{}
 	add := func(about, what, value string) {
@@ -102,7 +100,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 		switch owner, relation := ownerOf(key.name); {
 		case key.name == damaged:
 		case relation == "-dependents":
-			for _, member := range key.values { // a dependency concerns the job that waits
+			for _, member := range key.values { // a dependency concerns the child
 				add("job "+member, "waits for "+owner+" by "+key.name, "")
 			}
 		case owner != "":
@@ -132,7 +130,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 	return all
 }
 
-// ownerOf returns the job that a key belongs to, and the key's role.
+// ownerOf returns the job that owns a key, and the key's role.
 func ownerOf(key string) (jid, relation string) {
 	jid, ok := strings.CutPrefix(key, "ql:j:")
 	if !ok {
@@ -149,7 +147,7 @@ func ownerOf(key string) (jid, relation string) {
 	return jid, ""
 }
 
-// jidsOf returns the jobs, including recurring ones, that have a hash in any of the keyspaces.
+// jidsOf returns the jobs, including recurring ones, with a hash in any of the keyspaces.
 func jidsOf(keyspaces ...[]storedKey) map[string]bool {
 	jids := map[string]bool{}
 	for _, key := range slices.Concat(keyspaces...) {

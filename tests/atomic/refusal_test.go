@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consumes reports whether a call on the scene is a worker's. The others are producers' calls.
+// consumes reports whether a call on the scene is a worker's. Other calls are producers'.
 func consumes(line string) bool {
 	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
 		"finish", "end", "forget", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {

@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// start is the time at which the scene starts, in seconds.
+// start is the start time of the scene, in seconds.
 const start = 1_700_000_000
 
-// A bench is a server with a scene that can be restored quickly.
+// A bench is a server with a quickly restorable scene.
 type bench struct {
 	server *testkit.Server
 	rdb    *redis.Client
@@ -124,7 +124,7 @@ for _, key in ipairs(redis.call('keys', '*')) do
 end
 return all`
 
-// restoreScript restores keys, damages one of them, and returns that one's digest.
+// restoreScript restores keys, damages one of them, and returns the damaged key's digest.
 const restoreScript = `
 redis.call('flushdb')
 for i = 3, #ARGV, 2 do

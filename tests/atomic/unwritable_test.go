@@ -13,12 +13,11 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// looks are commands that only show something. They work on any server, because their tidying can
-// wait.
+// looks are read-only commands. They work on any server, because their tidying can wait.
 var looks = []string{"get", "multiget", "queues", "workers"}
 
-// A server that takes no writes refuses every command that has something to change, whatever the
-// states of the jobs that it names: a command whose writes are all tried reports success otherwise.
+// A server that takes no writes refuses every command with something to change, regardless of the
+// states of the named jobs: otherwise, a command that merely tries its writes reports success.
 func TestAServerThatTakesNoWritesIsNoSuccess(t *testing.T) {
 	for refusal, lines := range map[string][]string{
 		"MISCONF":    commands,
@@ -63,7 +62,7 @@ func (b *bench) withoutRetries(t *testing.T) *redis.Client {
 	return rdb
 }
 
-// changes returns how many changes the server has made since it last saved its data.
+// changes returns how many changes the server has made since last saving its data.
 func (b *bench) changes(t *testing.T) string {
 	t.Helper()
 	info := b.rdb.InfoMap(t.Context(), "persistence")
@@ -76,8 +75,8 @@ func commandOf(line string) string {
 	return command
 }
 
-// inEveryState returns the lines of commands, and the same with each job of the scene in the place
-// of each job that they name.
+// inEveryState returns the lines of commands, and the same lines with each job of the scene in
+// place of each named job.
 func inEveryState() []string {
 	jids := map[string]bool{}
 	for _, line := range scene {
@@ -102,7 +101,7 @@ func inEveryState() []string {
 	return slices.Compact(lines)
 }
 
-// A new command is tried on damaged keys and on servers that refuse it.
+// A new command is tried on damaged keys and on refusing servers.
 func TestEveryCommandThatWritesIsTried(t *testing.T) {
 	server, err := testkit.Start(t).Client(t).Command(t.Context()).Result()
 	require.NoError(t, err)

@@ -27,13 +27,13 @@ const (
 	processes  = 4
 	putAtOnce  = 50
 	lastJobs   = 200
-	jobRetries = 40 // more than the disturbances that a long job may see
+	jobRetries = 40 // more than the possible disturbances of a long job
 )
 
 // plan has the parameters of a test.
 type plan struct {
 	jobs        int           // the number of jobs
-	work        time.Duration // the longest time that a usual job takes
+	work        time.Duration // the longest time of a usual job
 	longest     time.Duration // the time of a job that outlasts its lock; defaults to 1.5 lock times
 	grace       time.Duration // the grace period
 	shutdown    time.Duration // the workers' ShutdownTimeout
@@ -96,7 +96,7 @@ func newArena(t *testing.T, p plan) *arena {
 	return a
 }
 
-// makeJobs creates the jobs. A few of them take longer than their locks last.
+// makeJobs creates the jobs. A few take longer than their locks last.
 func (a *arena) makeJobs(random *rand.Rand) {
 	for i := range a.jobs {
 		task := work{Micros: random.IntN(int(a.work.Microseconds()))}
@@ -148,7 +148,7 @@ func (a *arena) begin(addrs ...string) {
 	a.start(all...)
 }
 
-// put puts jobs. If the server goes away meanwhile, it checks which of them the server has.
+// put puts jobs. If the server goes away meanwhile, put checks which jobs the server has.
 func (a *arena) put(from, to int) error {
 	for {
 		_, err := a.client.Queue(queueName).PutMany(a.ctx, a.tasks[from:to])
@@ -220,7 +220,7 @@ func (a *arena) complete(jid string) {
 	}
 }
 
-// readCompleted notes the completed jobs that were not reported.
+// readCompleted notes the completed but unreported jobs.
 func (a *arena) readCompleted() {
 	jids, err := a.rdb.ZRange(a.ctx, "ql:completed", 0, -1).Result()
 	require.NoError(a.t, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // The clock jumps back and forth, by up to an hour, while jobs are put, delayed and run. Locks then
-// end early or late, so jobs may run again, but none is lost or left over.
+// expire early or late, so jobs may run again, but none is lost or left over.
 func TestAClockThatJumps(t *testing.T) {
 	server := testkit.Start(t)
 	var ahead atomic.Int64

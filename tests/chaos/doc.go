@@ -12,25 +12,25 @@
 //
 // # Two live holders
 //
-// On the server, a lock has one holder by construction. The danger is that a process relies on a
-// lock that the server has given to another process. So each run of a handler prints the times at
-// which it started, its context ended, and it returned, and asks the server at both ends which
-// worker holds the job. A run is live from its start until the first of:
+// On the server, a lock has one holder by construction. The danger is a process that relies on a
+// lock already given to another process. So each run of a handler prints the times of its start,
+// the end of its context, and its return, and asks the server at both ends which worker holds the
+// job. A run is live from its start until the first of:
 //
-//   - its return;
-//   - the end of its context: from then on, the worker no longer claims the job;
-//   - the death or the suspension of its process, as seen by the parent: a process that does not
+//   - the return;
+//   - the end of the context: from then on, the worker no longer claims the job;
+//   - the death or the suspension of the process, as seen by the parent: a process that does not
 //     run can't let go.
 //
 // No other run of the job may start in that time, and the server may not name another holder to a
 // run that is still live after the answer. Clocks do not matter, because all processes share a
 // machine.
 //
-// The server warns a worker when its lock ends, and gives the job to another one after the grace
-// period. A worker that lets go when its lock ends does so a grace period before any other worker
-// starts. In tests where processes outlive their locks, the grace period is longer than any delay
-// by the scheduler of a busy machine, and the tests tolerate only that the end of a context may be
-// printed a tenth of a second late.
+// The server warns a worker when a lock expires, and gives the job to another worker after the
+// grace period. A worker that lets go at lock expiry does so a grace period before any other worker
+// starts. In tests with processes that outlive their locks, the grace period is longer than any
+// delay by the scheduler of a busy machine, and the tests tolerate only that the end of a context
+// may be printed a tenth of a second late.
 //
 // # What is random
 //

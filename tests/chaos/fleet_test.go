@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is far longer than anything takes here: it turns a hang into a failure.
+// patience is far longer than anything here takes: it turns a hang into a failure.
 const patience = 60 * time.Second
 
 // fleet has the worker processes of a test.
@@ -39,9 +39,9 @@ type process struct {
 	settings settings
 	command  *exec.Cmd
 	stdin    io.Closer
-	worker   string        // its worker's name, once it has printed it
-	ready    chan struct{} // closed when its worker has started
-	done     chan struct{} // closed when it has ended and all of its output was read
+	worker   string        // the worker's name, once printed
+	ready    chan struct{} // closed when the worker has started
+	done     chan struct{} // closed when the process has ended and all output was read
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {

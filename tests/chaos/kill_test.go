@@ -15,7 +15,7 @@ func TestKilledWorkers(t *testing.T) {
 	a.begin(a.server.Addr())
 	a.disturb(kills, func(int) { a.replaceAny(a.kill) })
 	cost := a.verify()
-	// A killed process holds only jobs that it runs, is about to run, or has just ended.
+	// A killed process holds only jobs that were running, about to run, or just ended.
 	assert.LessOrEqual(t, cost.timedOut, kills*3*a.concurrency, "locks that ended")
 	assert.Positive(t, cost.timedOut, "locks that ended")
 }
@@ -41,8 +41,8 @@ func TestTerminatedWorkers(t *testing.T) {
 	assert.Greater(t, cost.popped, a.jobs, "long jobs are given back and popped again")
 }
 
-// A process that was halted for longer than its locks last can't know that it lost them. Its later
-// reports about the jobs have no effect.
+// A process halted for longer than its locks last can't know of their loss. Its later reports about
+// the jobs have no effect.
 func TestHaltedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 3_000, work: 60 * time.Millisecond, concurrency: 10, grace: time.Second, shutdown: 5 * time.Second})
 	a.begin(a.server.Addr())

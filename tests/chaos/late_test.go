@@ -36,8 +36,8 @@ func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// If a reservation is answered when a job's lock may have ended, the job is not run, but released.
-// It runs once it has been taken in time.
+// If a reservation is answered after a possible lock expiry, the job is not run, but released. It
+// runs once taken in time.
 func TestLateReservation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

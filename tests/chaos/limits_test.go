@@ -12,9 +12,9 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Jobs that share limits of one slot each run at workers that are killed. No two jobs of a limit
-// run at the same time, each slot becomes free again when its lock and grace period are over, and
-// no slot stays taken.
+// Jobs with shared limits of one slot each run at workers being killed. No two jobs of a limit run
+// at the same time, each slot becomes free again after the lock and grace period, and no slot stays
+// taken.
 func TestSlotsOfKilledWorkers(t *testing.T) {
 	const limits, each, kills = 20, 20, 10
 	a := newArena(t, plan{concurrency: 10, shutdown: 5 * time.Second})

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// putting describes the jobs that a process puts, if it is not a worker.
+// putting describes the jobs put by a process other than a worker.
 type putting struct {
 	From, To, Step int
 	Every          time.Duration // the interval between puts
@@ -19,8 +19,8 @@ type putting struct {
 	Options        bool          // jobs have options of all kinds
 }
 
-// each calls put for each job, at its time. A process that replaces a killed one skips jobs that
-// exist.
+// each calls put for each job, at its time. A process that replaces a killed process skips existing
+// jobs.
 func (p *putting) each(ctx context.Context, put func(i int, jid string, task work) error) error {
 	ticker := time.NewTicker(p.Every)
 	defer ticker.Stop()
@@ -57,7 +57,7 @@ func (s settings) put(ctx context.Context, client *qless.Client) error {
 	})
 }
 
-// newer are options that the previous release does not know.
+// newer are options unknown to the previous release.
 var newer = []func(i int) []qless.PutOption{
 	func(int) []qless.PutOption { return nil },
 	func(int) []qless.PutOption { return []qless.PutOption{qless.Headers{"a": "b"}} },

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// record is a line that a worker process prints.
+// record is a line printed by a worker process.
 type record struct {
 	Kind    kind   `json:"k"`
 	Worker  string `json:"w"`
 	At      int64  `json:"t"`           // the time in nanoseconds since 1970
 	Run     int64  `json:"r,omitempty"` // the number of the run in its process
 	JID     string `json:"j,omitempty"`
-	Attempt int    `json:"a,omitempty"` // the job's, as the worker received it
+	Attempt int    `json:"a,omitempty"` // the job's, as received by the worker
 	Live    bool   `json:"l,omitempty"` // a run returned before its context ended
 	Holder  string `json:"h,omitempty"` // the holder of the job according to the server
 }
@@ -24,9 +24,9 @@ type kind string
 const (
 	ready    kind = "ready"    // the worker has started
 	started  kind = "started"  // a run began
-	canceled kind = "canceled" // its context ended
-	returned kind = "returned" // it returned
-	foreign  kind = "foreign"  // the server named another holder before its context ended
+	canceled kind = "canceled" // a run's context ended
+	returned kind = "returned" // a run returned
+	foreign  kind = "foreign"  // the server named another holder before the run's context ended
 )
 
 // as returns a record of a new event of the same run.
@@ -35,15 +35,15 @@ func (r record) as(k kind) record {
 	return r
 }
 
-// lateness is the longest delay with which the end of a context is printed, by a goroutine of its
-// own. Whether a run returned live is known exactly.
+// lateness is the longest delay in printing the end of a context, by a separate goroutine. Whether
+// a run returned live is known exactly.
 const lateness = 500 * time.Millisecond
 
 // life is one run of a handler, as recorded.
 type life struct {
-	record       // the record of its start
-	until  int64 // when it stopped being live
-	sure   bool  // it returned live, so until is exact
+	record       // the record of the run's start
+	until  int64 // when the run stopped being live
+	sure   bool  // the run returned live, so until is exact
 }
 
 func (l *life) String() string {
@@ -51,7 +51,7 @@ func (l *life) String() string {
 		l.Worker, l.Run, l.Attempt, l.At, l.until, l.sure)
 }
 
-// ends holds the times at which each worker's process was suspended or ended.
+// ends holds the suspension and end times of each worker's process.
 type ends map[string][]span
 
 type span struct{ from, to int64 }

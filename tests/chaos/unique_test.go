@@ -57,8 +57,8 @@ func (k keyed) round(micros int) {
 	k.wait(jid)
 }
 
-// Jobs with unique keys, for which clients wait, run at workers that are killed. Each key becomes
-// free when its job is complete, never before, and each wait is answered.
+// Jobs with unique keys and waiting clients run at workers being killed. Each key becomes free when
+// its job is complete, never before, and each wait is answered.
 func TestKeysAndWaitsOfKilledWorkers(t *testing.T) {
 	const keys, rounds, kills = 20, 20, 10
 	a := newArena(t, plan{concurrency: 10, shutdown: 5 * time.Second})

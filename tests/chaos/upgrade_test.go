@@ -21,8 +21,8 @@ import (
 // together with testdata/previous.
 const previousRelease = "cfd2f13"
 
-// Processes of the previous release and of this one put and run the jobs of one queue. They are
-// killed and replaced by workers of the other release, so that there are always some of both.
+// Processes of the previous release and of this one put and run the jobs of one queue. Killed
+// processes are replaced by workers of the other release, to keep a mix of both.
 func TestUpgrade(t *testing.T) {
 	program := buildPrevious(t)
 	for name, options := range map[string]bool{"plain_jobs": false, "newer_options": true} {
@@ -81,7 +81,7 @@ func upgrade(t *testing.T, program string, options bool) {
 	a.verifyMix(program)
 }
 
-// workersOf returns the number of processes that run a program and put no jobs.
+// workersOf returns the number of processes running a program without putting jobs.
 func (a *arena) workersOf(program string) int {
 	count := 0
 	for _, p := range a.processes {
@@ -92,15 +92,15 @@ func (a *arena) workersOf(program string) int {
 	return count
 }
 
-// expectedLeftovers are the ones listed in docs/upgrading.md, and those of killed workers.
+// expectedLeftovers are the leftovers listed in docs/upgrading.md, and those of killed workers.
 var expectedLeftovers = []doctor.ReasonCode{
 	doctor.ReasonClaimLeft, doctor.ReasonSlotLeft, doctor.ReasonTurnLeft,
 	doctor.ReasonDeadlineLacking, doctor.ReasonDeadlineLeft,
 	doctor.ReasonIdleDead, doctor.ReasonClaimDead,
 }
 
-// fixLeftovers removes the leftovers of options that the previous release does not know. The doctor
-// may find nothing else.
+// fixLeftovers removes the leftovers of options unknown to the previous release. The doctor may
+// find nothing else.
 func (a *arena) fixLeftovers() {
 	a.t.Helper()
 	report, err := doctor.Examine(a.ctx, a.rdb, doctor.Options{Pause: -1})

@@ -53,7 +53,7 @@ func (v *valve) accept() {
 	}
 }
 
-// keep notes connections to close in the end, or closes them if the end has come.
+// keep notes connections to close in the end, or closes them after the end.
 func (v *valve) keep(conns ...net.Conn) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -32,7 +32,7 @@ type settings struct {
 	ShutdownTimeout time.Duration
 	Receive         bool     // receive jobs instead of running a worker
 	Putting         *putting // put jobs instead of running a worker
-	Program         string   `json:"-"` // the program to run, if it is not this one
+	Program         string   `json:"-"` // the program to run, if not this one
 }
 
 // work is the data of a job: its duration.
@@ -49,10 +49,10 @@ type workerProcess struct {
 	out    *json.Encoder
 }
 
-// workerMain works until it is stopped or its parent is gone, and returns the exit code.
+// workerMain works until stopped, or until the parent is gone, and returns the exit code.
 func workerMain(text string) int {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent does
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
 		os.Exit(3)
 	}()
 	var s settings
@@ -111,7 +111,7 @@ func (s settings) run() error {
 // answerTimeout limits how long a handler waits for the answer to its question.
 const answerTimeout = 300 * time.Millisecond
 
-// work is the handler: it takes as long as the job says, and records events.
+// work is the handler: it takes as long as requested by the job, and records events.
 func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) error {
 	run := record{Run: p.runs.Add(1), JID: job.JID, Attempt: job.Retries - job.Remaining + 1}
 	p.print(run.as(started))
@@ -144,7 +144,7 @@ func (p *workerProcess) ask(ctx context.Context, run record) {
 	}
 }
 
-// print prints a record, so that it survives this process.
+// print prints a record immediately: records survive this process.
 func (p *workerProcess) print(r record) {
 	r.Worker = p.name
 	p.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/tests/tour"
 )
 
-// The permissions that docs/security.md adds for clusters, and for waiting for replicas, are
+// The additional permissions in docs/security.md, for clusters and for waiting for replicas, are
 // enough.
 func TestUsersOfACluster(t *testing.T) {
 	c := startNodes(t, true)

@@ -33,7 +33,7 @@ func TestEveryCommandWorksOnACluster(t *testing.T) {
 	require.Empty(t, guide.Missing(t), "scripts that did not run")
 }
 
-// runForOthers runs the commands that only clients in other languages and outboxes use.
+// runForOthers runs the commands used only by classic clients and outboxes.
 func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
 	script := redis.NewScript(scripts.Text())
 	for command, args := range map[string][]any{

@@ -88,7 +88,7 @@ func TestSentinelsAndClustersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// doors are the programs that give other programs access to a queue, all on one server.
+// doors are the programs that open a queue to other programs, all on one server.
 type doors struct {
 	t       *testing.T
 	program string
@@ -124,7 +124,7 @@ func openDoors(t *testing.T, url, namespace string) *doors {
 	}
 	require.Len(t, d.addrs, 4)
 	d.screen = &screen{}
-	// The program requires a terminal, which script provides.
+	// The program requires a terminal, provided by script.
 	top := fmt.Sprintf("stty rows 40 cols 120; exec %s %s --redis '%s' --namespace '%s' --every 200ms",
 		d.program, "top", url, namespace)
 	go d.screen.readFrom(d.start("script", "-qec", top, "/dev/null"))
@@ -234,7 +234,7 @@ func (d *doors) add(ctx context.Context, name string) error {
 	return err
 }
 
-// get gets a page that must contain a text.
+// get gets a page. The page must contain a text.
 func (d *doors) get(ctx context.Context, door, path, text string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addrs[door]+path, nil)
 	if err != nil {
@@ -261,7 +261,7 @@ func (d *doors) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// copy restores a dump into a namespace of its own, which is probably on another node.
+// copy restores a dump into a separate namespace, probably on another node.
 func (d *doors) copy(ctx context.Context, name string) error {
 	file, err := os.Create(filepath.Join(d.t.TempDir(), "ql.dump"))
 	if err != nil {
@@ -285,7 +285,7 @@ func (d *doors) copy(ctx context.Context, name string) error {
 	return err
 }
 
-// A screen collects everything that a program has drawn.
+// A screen collects all drawing of a program.
 type screen struct {
 	mu    sync.Mutex
 	drawn bytes.Buffer

@@ -45,7 +45,7 @@ func TestAKilledMasterIsReplacedSoon(t *testing.T) {
 }
 
 // A stopped master keeps its connections open, like one that has lost its network. Puts, pops and
-// workers find the new master anyway, long before a lock of a minute ends.
+// workers find the new master anyway, long before a lock of a minute expires.
 func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.clientThatWaits(time.Second)
@@ -92,7 +92,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	t.Logf("a worker had a job %v after the promotion", time.Since(promoted).Round(time.Millisecond))
 }
 
-// A write that a replica has acknowledged outlives its master.
+// A write acknowledged by a replica outlives its master.
 func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
 	k := startCrew(t, replicated(t, c.client(), "{killed}:ql:", time.Second))
@@ -110,7 +110,7 @@ func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	k.done()
 }
 
-// The same holds for a master that is stopped and returns as a replica.
+// The same holds for a stopped master that returns as a replica.
 func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
 	k := startCrew(t, replicated(t, c.clientThatWaits(time.Second), "{halted}:ql:", time.Second))

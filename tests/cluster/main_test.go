@@ -16,15 +16,15 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// quiet returns the logger for clients whose failures the tests expect.
+// quiet returns the logger for clients with expected failures.
 var quiet = testkit.Quiet
 
-// patience limits how long a test waits for an event. It is far more than any event takes: it turns
-// a hang into a failure.
+// patience limits how long a test waits for an event. Any event takes far less: patience turns a
+// hang into a failure.
 const patience = testkit.Patience
 
-// until waits until a condition holds that no event announces, such as the views that the nodes of
-// a cluster have of each other. It is the only place that polls by a timer.
+// until waits until a condition without an event holds, such as the views that the nodes of a
+// cluster have of each other. Only until polls by a timer.
 func until(t testing.TB, what string, condition func(ctx context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -50,7 +50,7 @@ func client(t testing.TB, rdb redis.UniversalClient, namespace string) *qless.Cl
 	return clientWith(t, rdb, qless.ClientConfig{Namespace: namespace})
 }
 
-// replicated is client with puts that wait for a replica.
+// replicated is client, but puts wait for a replica.
 func replicated(t testing.TB, rdb redis.UniversalClient, namespace string, timeout time.Duration) *qless.Client {
 	t.Helper()
 	return clientWith(t, rdb, qless.ClientConfig{Namespace: namespace, Replicas: 1, ReplicaTimeout: timeout})

@@ -133,7 +133,7 @@ func (c *nodes) slotOf(key string) int {
 	return int(slot)
 }
 
-// masterOf returns the node that has a slot, as seen by the first live node.
+// masterOf returns the node with a slot, as seen by the first live node.
 func (c *nodes) masterOf(slot int) *node {
 	c.t.Helper()
 	for _, n := range c.all {
@@ -166,7 +166,7 @@ func (c *nodes) node(id string) *node {
 	return nil
 }
 
-// otherMaster returns a master that does not have a slot.
+// otherMaster returns a master without a slot.
 func (c *nodes) otherMaster(slot int) *node {
 	c.t.Helper()
 	has := c.masterOf(slot)
@@ -246,7 +246,7 @@ func (c *nodes) moveSlot(slot int, to *node, midway func()) {
 	}
 }
 
-// tag returns the nth hash tag whose slot a node has.
+// tag returns the nth hash tag with a slot on a node.
 func (c *nodes) tag(n *node, nth int) string {
 	for i := 0; ; i++ {
 		tag := fmt.Sprintf("t%d", i)

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A crew continuously puts and runs jobs of a namespace, and keeps track of acknowledged ones.
+// A crew continuously puts and runs jobs of a namespace, and keeps track of acknowledged jobs.
 type crew struct {
 	t      testing.TB
 	client *qless.Client
@@ -60,8 +60,8 @@ func (k *crew) change(do func()) {
 	k.signal = make(chan struct{})
 }
 
-// put puts jobs one by one. A put that fails is repeated with the same jid, because the first try
-// may have succeeded. A job that no replica has is put, but not acknowledged.
+// put puts jobs one by one. A failed put is repeated with the same jid, because the first try may
+// have succeeded. A job missing in all replicas is put, but not acknowledged.
 func (k *crew) put(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		jid := strconv.Itoa(i)

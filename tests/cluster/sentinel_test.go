@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A master is killed while jobs are put and run. Jobs that its replica had acknowledged are
-// completed under the new master.
+// A master is killed while jobs are put and run. Jobs acknowledged by its replica are completed
+// under the new master.
 func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	g := startGuarded(t)
 	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// guarded is a master with a replica, and three sentinels that monitor them.
+// guarded is a master with a replica, and three monitoring sentinels.
 type guarded struct {
 	t         testing.TB
 	master    *testkit.Server

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Each master has a damaged namespace that matches, and one that does not match.
+// Each master has a damaged namespace that matches, and one that does not.
 func TestNamespacesOfAllMastersAreExamined(t *testing.T) {
 	c := startNodes(t, false)
 	ctx := t.Context()

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
-// Fifty tenants are spread over all masters. One group of workers serves each of them separately.
+// Fifty tenants are spread over all masters. One group of workers serves each tenant separately.
 func TestAGroupServesManyTenants(t *testing.T) {
 	c := startNodes(t, false)
 	const tenants, jobs = 50, 20

@@ -79,7 +79,7 @@ func decoded(value any) any {
 	return held
 }
 
-// empty reports whether a value is {} or [], which Lua can't tell apart.
+// empty reports whether a value is {} or [], indistinguishable in Lua.
 func empty(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -90,7 +90,7 @@ func empty(value any) bool {
 	return false
 }
 
-// number returns the value of a number, or of a text that is one.
+// number returns the value of a number, or of a numeric text.
 func number(value any) (float64, bool) {
 	switch value := value.(type) {
 	case int64:

@@ -59,7 +59,7 @@ func (k *key) UnmarshalJSON(text []byte) error {
 	return fmt.Errorf("a key of type %q", raw.Type)
 }
 
-// readKeyspace reads a whole database whose keys have a prefix.
+// readKeyspace reads a whole database with prefixed keys.
 func readKeyspace(ctx context.Context, client *redis.Client, prefix string) (keyspace, error) {
 	names, err := client.Keys(ctx, "*").Result()
 	if err != nil {
@@ -103,7 +103,7 @@ func readKeyspace(ctx context.Context, client *redis.Client, prefix string) (key
 	return keys, nil
 }
 
-// stockName returns the name that a key or channel has under the prefix "ql:".
+// stockName returns the name of a key or channel under the prefix "ql:".
 func stockName(name, prefix string) string {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -112,7 +112,7 @@ func stockName(name, prefix string) string {
 	return "ql:" + rest
 }
 
-// keyOf returns the key of a type that a reply describes.
+// keyOf returns the key of a type described by a reply.
 func keyOf(kind string, reply redis.Cmder) key {
 	k := key{Type: kind}
 	switch reply := reply.(type) {
@@ -177,7 +177,7 @@ func differences(want, got keyspace) []string {
 }
 
 // eachDifference compares the entries of two maps. compare describes the difference between the
-// values for a key that both maps have, or returns the empty string if they are equal.
+// values for a common key, or returns the empty string for equal values.
 func eachDifference[V any](noun string, want, got map[string]V, compare func(want, got V) string) []string {
 	names := slices.Collect(maps.Keys(want))
 	for name := range got {

@@ -12,8 +12,7 @@ import (
 )
 
 // Miniredis returns the same as Redis in every step of every trace. The traces alternate between
-// the two ways to run commands, which share their code: with the race detector, miniredis takes
-// long for a script.
+// the two ways to run commands, which share their code: with the race detector, miniredis is slow.
 func TestMiniredis(t *testing.T) {
 	t.Parallel()
 	var halves [2][]trace
@@ -44,7 +43,7 @@ func put(data string, options ...string) []string {
 
 var nested = strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 
-// knownDifferences lists the known differences. None of them occurs in the traces.
+// knownDifferences lists the known differences. None occurs in the traces.
 var knownDifferences = map[string]knownDifference{
 	"exponents": {
 		why:      "its tonumber does not know exponents, and takes 1e1 for no number",

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// odd has commands that clients seldom send, and the stock script's reply to the last of each list.
+// odd has commands seldom sent by clients, and the stock script's reply to the last of each list.
 // No trace has them.
 var odd = map[string]struct {
 	commands []string
@@ -63,8 +63,8 @@ func TestOddCommands(t *testing.T) {
 	}
 }
 
-// A job that was timed out in its grace period has no grace period in its next run, as with the
-// stock script, whatever its new priority.
+// A job timed out in its grace period has no grace period in its next run, as with the stock
+// script, regardless of its new priority.
 func TestAGracePeriodIsKeptByATimeout(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn)

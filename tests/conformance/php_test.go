@@ -28,8 +28,8 @@ func TestMiniredisServesPHP(t *testing.T) {
 	newTarget(t, miniredis.RunT(t).Addr(), "ql:", dropIn).replayAll(t, readFile(t, "testdata/php.jsonl.gz"))
 }
 
-// keyless removes the traces in which a reply contains the name of a key, because its prefix is
-// always "ql:".
+// keyless removes the traces with the name of a key in a reply, because the key's prefix is always
+// "ql:".
 func keyless(traces []trace) []trace {
 	return slices.DeleteFunc(traces, func(tr trace) bool {
 		return slices.ContainsFunc(tr.Steps, func(s step) bool {
@@ -38,10 +38,10 @@ func keyless(traces []trace) []trace {
 	})
 }
 
-// phpOnly are the keys that qless-php's script keeps and ours does not need.
+// phpOnly are the keys kept by qless-php's script but not needed by ours.
 var phpOnly = []string{"ql:failed-jobs-list", "ql:q:*-completed"}
 
-// dropFree removes the keys that are not compared in a trace.
+// dropFree removes the keys not compared in a trace.
 func (tr trace) dropFree(keys keyspace) {
 	if tr.PHP == nil {
 		return
@@ -55,7 +55,7 @@ func (tr trace) dropFree(keys keyspace) {
 	}
 }
 
-// inAnyOrder sorts the reply of a command that replies with sets.
+// inAnyOrder sorts the reply of a command with sets in its replies.
 func inAnyOrder(command []string, o outcome) outcome {
 	switch reply := decoded(o.Reply).(type) {
 	case []any:

@@ -25,7 +25,7 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 	return g.replayBy(ctx, tr, outcome.deviations)
 }
 
-// replayBy runs a trace, and compares each outcome with the one in the trace.
+// replayBy runs a trace, and compares each outcome with the trace's.
 func (g *target) replayBy(
 	ctx context.Context, tr trace, compare func(want, got outcome) []string,
 ) ([]deviation, error) {

@@ -34,8 +34,8 @@ func TestTheDropInIsExact(t *testing.T) {
 	}
 }
 
-// ordersAsRecorded reports whether the server's cjson orders the members of an object as the server
-// did that recorded the traces. The messages of the stock script have this order.
+// ordersAsRecorded reports whether the server's cjson orders the members of an object like the
+// server that recorded the traces. The messages of the stock script have this order.
 func ordersAsRecorded(t *testing.T, client *redis.Client) bool {
 	t.Helper()
 	const message = `return cjson.encode({jid = 'j', event = 'canceled', worker = 'w', queue = 'q'})`

@@ -46,7 +46,7 @@ func newTarget(t *testing.T, addr, prefix string, prepare func(*testing.T, *redi
 	return &target{client: client, events: events, prefix: prefix, call: prepare(t, client, prefix)}
 }
 
-// dropIn calls the script that has every command.
+// dropIn calls the script with every command.
 func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 	t.Helper()
 	script, err := fs.ReadFile(os.DirFS(sources), luasrc.DropInName)
@@ -57,7 +57,7 @@ func dropIn(t *testing.T, client *redis.Client, _ string) calling {
 	}
 }
 
-// classic calls the script that has only the commands of clients in other languages.
+// classic calls the script with only the commands of classic clients.
 func classic(t *testing.T, client *redis.Client, _ string) calling {
 	t.Helper()
 	sha := load(t, client, lua.Classic)
@@ -92,7 +92,7 @@ func anys(texts []string) []any {
 	return list
 }
 
-// mark is the channel of the message that marks the end of a command's events.
+// mark is the channel of the message at the end of a command's events.
 const mark = "end of step"
 
 // run runs one command.
@@ -124,8 +124,8 @@ func (g *target) run(ctx context.Context, command []string) (outcome, error) {
 	}
 }
 
-// outcomeOf returns a command's reply, or the error in the server's reply. It returns an error of
-// its own if there was no reply.
+// outcomeOf returns a command's reply, or the error in the server's reply. Without a reply, it
+// returns an error of its own.
 func outcomeOf(reply *redis.Cmd) (outcome, error) {
 	value, err := reply.Result()
 	var refusal redis.Error

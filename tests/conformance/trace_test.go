@@ -16,7 +16,7 @@ import (
 type trace struct {
 	Name  string
 	PHP   []string // the subjects, if the trace is of qless-php's script
-	Free  []string // patterns of keys that are not compared
+	Free  []string // patterns of keys not compared
 	Steps []step
 	Keys  keyspace
 }
@@ -38,7 +38,7 @@ type outcome struct {
 // An event is a channel and its payload.
 type event [2]string
 
-// String returns enough of a step's command to recognize it.
+// String returns enough of a step's command to recognize the step.
 func (s step) String() string {
 	const enough = 160
 	text := strings.Join(s.Command, " ")

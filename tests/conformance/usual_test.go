@@ -13,8 +13,8 @@ import (
 	own "github.com/qless/qless-go/tests/scripts"
 )
 
-// A call has the arguments of a script that takes the usual steps of one job, and others that mean
-// the same, with which it takes the general ones.
+// A call has the arguments for a script to take the usual steps of one job, and equivalent
+// arguments for the general steps.
 type call struct {
 	command        string
 	usual, general []any
@@ -54,7 +54,7 @@ func lives(jid, data string) [][]call {
 }
 
 // scenes are states of a queue before such calls, as lines of COMMAND SECONDS ARGUMENTS, or of
-// commands of the server, between semicolons.
+// server commands, between semicolons.
 var scenes = map[string]string{
 	"empty":         ``,
 	"settings":      `config.set 0 q-heartbeat 30; config.set 0 max-job-history 2; config.set 0 jobs-history 100`,
@@ -84,8 +84,8 @@ var scenes = map[string]string{
 	"headers":       `put 0 w q JID K {} 0 o h|{"h":{"a":"b"}}`,
 }
 
-// The usual steps write what the general ones do, in every scene. Where a scene is not a usual one,
-// the usual steps leave it to those.
+// The usual steps write the same as the general steps, in every scene. Unusual scenes are left to
+// the general steps.
 func TestUsualStepsWriteWhatTheGeneralOnesDo(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

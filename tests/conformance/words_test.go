@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// stage creates the jobs that the commands below name, each in the state that its name says.
+// stage creates the jobs named by the commands below, each in the state given by its name.
 var stage = []string{
 	"put 1 w q running K {} 0", "pop 1 q w 1",
 	"put 1 w q theirs K {} 0", "pop 1 q w2 1",
@@ -81,7 +81,7 @@ var words = map[string]string{
 	"queues now":                           `Arg "now" missing or not a number: now`,
 }
 
-// theirWords matches an error of a script with the text that a server adds.
+// theirWords matches an error of a script with the text added by a server.
 var theirWords = regexp.MustCompile(`^(?:ERR )?(?:Error running script [^@]*@user_script:\d+: )?` +
 	`(?:user_script:\d+: )?(.*?)(?: script: .*)?$`)
 

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blockImports are the packages that a block may use without importing them.
+// blockImports are the packages available to a block without an import.
 var blockImports = []string{
 	"bytes", "cmp", "context", "crypto/rand", "crypto/tls", "crypto/x509", "encoding/csv", "encoding/json",
 	"errors", "expvar", "fmt", "io", "log", "log/slog", "net/http", "os", "os/signal", "strings",
@@ -38,8 +38,8 @@ var blockImports = []string{
 	"github.com/qless/qless-go/web",
 }
 
-// moduleImports are the packages that blocks may import from other modules, by folder. Such a block
-// is a whole file, with its package clause.
+// moduleImports are the packages available to blocks from other modules, by folder. Such a block is
+// a whole file, with its package clause.
 var moduleImports = map[string][]string{
 	"outbox": {"database/sql", "github.com/qless/qless-go/outbox", "github.com/jackc/pgx/v5"},
 	"qlessotel": {
@@ -49,7 +49,7 @@ var moduleImports = map[string][]string{
 	},
 }
 
-// commonVars are variables that a block may use without declaring them.
+// commonVars are variables available to a block without a declaration.
 var commonVars = map[string]string{
 	"client": "*qless.Client",
 	"ctx":    "context.Context",
@@ -91,7 +91,7 @@ func TestABlockThatDoesNotCompileIsFound(t *testing.T) {
 	require.Regexp(t, `^page\.md:21: `, problems[3])
 }
 
-// compiled returns an importer of compiled packages, which the tests share.
+// compiled returns an importer of compiled packages, shared by the tests.
 func compiled(t *testing.T) types.Importer {
 	t.Helper()
 	imports, err := newImporter()
@@ -185,7 +185,7 @@ func (b block) source() string {
 // at returns a line directive for the position of the block.
 func (b block) at() string { return fmt.Sprintf("//line %s:%d\n", b.page, b.line) }
 
-// names returns the names that declarations declare. It fails if the code is not a list of
+// names returns the names declared by declarations. It fails if the code is not a list of
 // declarations.
 func names(code string) (map[string]bool, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package docs\n"+code, parser.SkipObjectResolution)

@@ -115,7 +115,7 @@ func TestPathsForDevelopersExist(t *testing.T) {
 	require.Greater(t, checked, 100)
 }
 
-// The header that explains headers is that of the command.
+// The header about headers is the command's.
 func TestTheExampleOfAHeaderIsReal(t *testing.T) {
 	text := read(t, "lua/commands/unpause.lua")
 	header, _, _ := strings.Cut(text, "\n\n")

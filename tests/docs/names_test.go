@@ -24,7 +24,7 @@ import (
 	"github.com/qless/qless-go/lua"
 )
 
-// variables are the names that pages use for values of types.
+// variables are the names for values of types on pages.
 var variables = map[string]string{
 	"batch": "Batch", "client": "Client", "job": "Job", "queue": "Queue", "worker": "Worker",
 }
@@ -32,13 +32,13 @@ var variables = map[string]string{
 // mentioned matches a name of the package, or a field or method of a type or a variable.
 var mentioned = regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`)
 
-// declared returns the names that the package declares, as Name, Type.Field and Type.Method.
+// declared returns the names declared by the package, as Name, Type.Field and Type.Method.
 func declared(t *testing.T) map[string]bool {
 	t.Helper()
 	return declaredIn(t, ".")
 }
 
-// declaredIn returns the names that the package in a folder declares.
+// declaredIn returns the names declared by the package in a folder.
 func declaredIn(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
@@ -195,16 +195,16 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
-// public are the folders of the packages whose names pages mention, from the root.
+// public are the folders of the packages with names mentioned on pages, from the root.
 var public = []string{
 	".", "inspect", "doctor", "events", "lease", "outbox", "qlessprom", "qlessotel", "qlesstest", "web",
 	"compat/gearmonkey", "compat/workqueue", "gateway/lmstfy", "gateway/workq",
 }
 
-// calledOrCompound matches code that is one name: a call, or a word of several with capitals.
+// calledOrCompound matches code consisting of one name: a call, or a compound word with capitals.
 var calledOrCompound = regexp.MustCompile("^`(?:([A-Z]\\w*)\\(.*\\)|([A-Z][a-z]+[A-Z]\\w*))`$")
 
-// foreign are the names that pages mention of other queues, libraries and programs.
+// foreign are the names of other queues, libraries and programs mentioned on pages.
 var foreign = strings.Fields(`
 	BindReport ClusterStateReloadInterval DialTimeout DialerRetries ForkingWorker InsertTx LuaPlugin
 	MaxRetries NewProxy NextProcessAt ProcessAt RenderPage ResultWriter RouteByLatency RouteRandomly
@@ -283,7 +283,7 @@ func TestMetricsOfThePagesExist(t *testing.T) {
 	require.Greater(t, checked, 40)
 }
 
-// A key, channel or field of a job that a page names is used by the script or a client.
+// A key, channel or field of a job named on a page is used by the script or a client.
 func TestKeysOfThePagesExist(t *testing.T) {
 	known, checked := qless.DropInScript()+" "+hub.Idle+" "+stacks.Channel, 0
 	for _, kind := range keys.Kinds() {
@@ -341,7 +341,7 @@ func TestSizesOfScriptsAreRight(t *testing.T) {
 	}
 }
 
-// The pages give the memory that the script takes on a server.
+// The pages state the memory taken by the script on a server.
 func TestTheMemoryOfTheScriptIsRight(t *testing.T) {
 	rdb := testkit.Start(t).Client(t)
 	used := func() (total float64) {

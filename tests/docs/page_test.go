@@ -97,7 +97,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors that a page's headings have on GitHub.
+// anchors returns the anchors of a page's headings on GitHub.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{}
 	for _, match := range headingPattern.FindAllStringSubmatch(text, -1) {

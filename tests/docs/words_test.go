@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checked are the extensions of the files that are checked.
+// checked are the extensions of the checked files.
 var checked = []string{".go", ".lua", ".md"}
 
 // readers return the lines of prose in a file's text, by extension.
@@ -120,7 +120,7 @@ type proseLine struct {
 	columns int // the length of the whole line, in Go; 0 if it also has code
 }
 
-// wordProblems returns the places of a file's text that match a rule, with the rule's advice.
+// wordProblems returns the places in a file's text that match a rule, with the rule's advice.
 func wordProblems(path, text string) []string {
 	var problems []string
 	for _, paragraph := range paragraphs(readers[filepath.Ext(path)](text)) {

@@ -13,11 +13,11 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// patience limits how long a test waits for an event. It is far more than any event takes: it turns
-// a hang into a failure.
+// patience limits how long a test waits for an event. Any event takes far less: patience turns a
+// hang into a failure.
 const patience = testkit.Patience
 
-// clients is the folder into which the install script puts clients in other languages.
+// clients is the folder for clients in other languages, put there by the install script.
 const clients = "../../.cache/interop/"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ var others = []struct {
 	{"stock script", startStock},
 }
 
-// withOthers runs a subtest for each of the others, on a server of its own.
+// withOthers runs a subtest for each of the others, on a separate server.
 func withOthers(t *testing.T, run func(t *testing.T, server *testkit.Server, them side)) {
 	for _, other := range others {
 		t.Run(other.name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func withOthers(t *testing.T, run func(t *testing.T, server *testkit.Server, the
 	}
 }
 
-// must runs an operation, which must not fail.
+// must runs an operation that must not fail.
 func must(t *testing.T, s side, op string, args args) any {
 	t.Helper()
 	reply, err := s.do(t.Context(), op, args)

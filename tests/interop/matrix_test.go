@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// features are the options of jobs that the others do not know. Within the seconds of a test, none
-// of them affects the outcome of a job.
+// features are the options of jobs unknown to the others. Within the seconds of a test, none of
+// them affects the outcome of a job.
 var features = map[string][]qless.PutOption{
 	"headers":    {qless.Headers{"traceparent": "00-1"}},
 	"if absent":  {qless.IfAbsent},
@@ -36,7 +36,7 @@ var replacements = map[string][]qless.PutOption{
 	"replaced": {qless.Unique("account", 8).Replace()},
 }
 
-// stages are the states in which the others find a job, brought about by us or by them.
+// stages are the states of jobs as found by the others, brought about by us or by them.
 var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 	"waiting": func(context.Context, *qless.Client) error { return nil },
 	"running": func(ctx context.Context, ours *qless.Client) error {

@@ -66,8 +66,8 @@ func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 	})
 }
 
-// A job that follows one run by the others is released when they complete that. If they fail it, a
-// later put replaces the waiting job.
+// A job that follows one run by the others is released when they complete that one. If they fail
+// it, a later put replaces the waiting job.
 func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		client, err := qless.New(server.Client(t), nil)
@@ -98,7 +98,7 @@ func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	})
 }
 
-// If an action of other clients ends a called job, it ends the call.
+// If an action of other clients ends a called job, the call ends, too.
 func TestACallOfAJobThatOthersEnd(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		client, err := qless.New(server.Client(t), nil)

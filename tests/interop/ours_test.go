@@ -212,7 +212,7 @@ var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, e
 	"untrack": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Untrack(ctx) },
 }
 
-// tagsAfter returns the tags of a job that a call has changed.
+// tagsAfter returns the tags of a job changed by a call.
 func tagsAfter(ctx context.Context, job *qless.Job, err error) (any, error) {
 	if err == nil {
 		err = job.Refresh(ctx)
@@ -220,7 +220,7 @@ func tagsAfter(ctx context.Context, job *qless.Job, err error) (any, error) {
 	return append([]string{}, job.Tags...), err
 }
 
-// begin begins a scenario, with a named worker that holds nothing.
+// begin begins a scenario, with a named worker without jobs.
 func (o *ours) begin(worker string) error {
 	if o.stopEvents != nil {
 		o.stopEvents()
@@ -244,7 +244,7 @@ var ourKinds = map[string]events.Kind{
 	"track": events.Tracked, "untrack": events.Untracked,
 }
 
-// hear waits for an event, and drops earlier ones.
+// hear waits for an event, and drops earlier events.
 func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
 	kind := cmp.Or(ourKinds[word], events.Kind(word))
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -314,7 +314,7 @@ type jobOption interface {
 	qless.RecurOption
 }
 
-// jobOptions are the options that put and recur share.
+// jobOptions are the options common to put and recur.
 func jobOptions(a args) []jobOption {
 	var options []jobOption
 	if jid := a.text("jid"); jid != "" {

@@ -19,12 +19,12 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// peer is the side that is a program in another language.
+// peer is the side running a program in another language.
 type peer struct {
 	requests io.Writer
 	answers  *bufio.Scanner
 	workers  []string // the names of its workers
-	worker   []string // the command of a worker, which is given its name and the URL
+	worker   []string // the command of a worker, to be called with its name and the URL
 }
 
 // startPeer starts the program in python/, or the one named by QLESS_PEER.
@@ -59,7 +59,7 @@ func inFolder(t *testing.T, name string) string {
 	return path
 }
 
-// runPeer starts a program that is a side.
+// runPeer starts a program as a side.
 func runPeer(t *testing.T, server *testkit.Server, command []string) *peer {
 	process := exec.Command(command[0], append(command[1:], "redis://"+server.Addr())...)
 	process.Stderr = os.Stderr

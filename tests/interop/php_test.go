@@ -29,7 +29,7 @@ func TestPHPTakesAJobByItsID(t *testing.T) {
 	require.True(t, within(decode(`[{"jid": "first"}]`), popped), popped)
 }
 
-// Our worker respects the backoff with which PHP has put a job.
+// Our worker respects the backoff put by PHP.
 func TestOurWorkerKeepsToABackoffOfPHP(t *testing.T) {
 	server := testkit.Start(t)
 	us, them := &ours{rdb: server.Client(t)}, startPHP(t, server)

@@ -42,7 +42,7 @@ type step struct {
 // stepSyntax is: SIDE [until] OPERATION [ARGUMENTS] [-> REPLY | fails KIND]
 var stepSyntax = regexp.MustCompile(`^([ab]) (until )?([a-z_]+)(?: (\{.*?\}))?(?: -> (.+)| fails (.+))?$`)
 
-// readScenarios reads the file that both languages share.
+// readScenarios reads the file shared by both languages.
 func readScenarios(t *testing.T) []scenario {
 	var all []scenario
 	for i, line := range strings.Split(scenarioFile, "\n") {
@@ -85,7 +85,7 @@ func TestScenarios(t *testing.T) {
 	scenarios := readScenarios(t)
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		us := &ours{rdb: server.Client(t)}
-		t.Cleanup(func() { _ = us.begin("nobody") }) // ends its subscription
+		t.Cleanup(func() { _ = us.begin("nobody") }) // ends the scenario's subscription
 		for _, s := range scenarios {
 			for _, sides := range []map[string]side{{"a": us, "b": them}, {"a": them, "b": us}} {
 				t.Run(fmt.Sprintf("%s/%s first", s.name, sides["a"]), func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// knownFaults are the scenarios in which others fail, with the reasons. A fault that no longer
-// exists must be removed from the list.
+// knownFaults are the scenarios failed by others, with the reasons. A fault that no longer exists
+// must be removed from the list.
 var knownFaults = map[string]string{
 	"TestScenarios/stock_script/a_recurring_job_is_made_here_and_popped_there/ours_first": "" +
 		"its pop fails on recurring jobs that have no field throttles, those of all other clients",
@@ -167,7 +167,7 @@ func isKind(kind string, err error) error {
 }
 
 // within reports whether a reply contains everything in want. An object may have more fields; {}
-// and [] are the same, because Lua can't tell them apart.
+// and [] are the same, because Lua can't distinguish them.
 func within(want, reply any) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A side is one of the two parties that share a Redis. Each runs the operations in README.md in its
-// own way, and reports the results in the same form: JSON, as decoded by encoding/json.
+// A side is one of the two parties that share a Redis. Each side runs the operations in README.md
+// in its own way, and reports the results in the same form: JSON, as decoded by encoding/json.
 type side interface {
 	fmt.Stringer
 	do(ctx context.Context, op string, args args) (any, error)
@@ -46,7 +46,7 @@ func (a args) seconds(name string) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// json returns an argument as JSON, or an empty object if there is none.
+// json returns an argument as JSON, or an empty object if missing.
 func (a args) json(name string) json.RawMessage {
 	value, ok := a[name]
 	if !ok {
@@ -77,7 +77,7 @@ type refusal struct{ class, text string }
 
 func (r refusal) Error() string { return r.class + ": " + r.text }
 
-// refusals has the words by which the other side reports each kind of error.
+// refusals has the other side's words for each kind of error.
 var refusals = map[string]*regexp.Regexp{
 	"lock_lost":      regexp.MustCompile(`(handed|given) out to another worker|running with another worker|LostLockException`),
 	"not_found":      regexp.MustCompile(`does not exist|LostLockException`),
@@ -87,9 +87,9 @@ var refusals = map[string]*regexp.Regexp{
 	"invalid":        regexp.MustCompile(`Put\(\)|Recur\(\)`),
 }
 
-// until calls a function repeatedly until it returns nil, or patience ends. It waits for events
-// that only time brings, such as the end of a lock. The calls themselves take long enough to need
-// no pause.
+// until calls a function repeatedly until it returns nil, or patience ends. It waits for changes
+// brought only by time, such as lock expiry. The calls themselves take long enough to need no
+// pause.
 func until(attempt func() error) error {
 	deadline := time.Now().Add(patience)
 	for {

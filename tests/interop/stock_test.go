@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// stock is the side that calls a script that is not ours, the one of later clients, in the way of
+// stock is the side calling a script that is not ours, the script of later clients, in the way of
 // clients of the stock script.
 type stock struct {
 	rdb    *redis.Client
@@ -50,7 +50,7 @@ func (s *stock) call(ctx context.Context, command string, a ...any) (any, error)
 	return reply, nil
 }
 
-// decoded runs a command whose reply is JSON.
+// decoded runs a command with a JSON reply.
 func (s *stock) decoded(ctx context.Context, command string, a ...any) (any, error) {
 	reply, err := s.call(ctx, command, a...)
 	if err != nil || reply == nil {
@@ -250,7 +250,7 @@ func (s *stock) listen(ctx context.Context) error {
 	return nil
 }
 
-// hear waits for an event, and drops earlier ones.
+// hear waits for an event, and drops earlier events.
 func (s *stock) hear(ctx context.Context, kind, jid string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -333,7 +333,7 @@ func decodeData(job any) {
 	}
 }
 
-// field returns a field of an object, or nil if it has none.
+// field returns a field of an object, or nil if missing.
 func field(object any, name string) any {
 	fields, _ := object.(map[string]any)
 	return fields[name]

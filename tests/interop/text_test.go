@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// readers print the SHA1 digest of a script that a program in another language reads as UTF-8.
+// readers print the SHA1 digest of a script read as UTF-8 by a program in another language.
 var readers = map[string][]string{
 	"Python": {"python3", "-c", `
 import hashlib, sys

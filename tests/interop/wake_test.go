@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A wake is a way in which the other side makes the job j of the queue q ready.
+// A wake is a way for the other side to make the job j of the queue q ready.
 type wake struct {
 	how    string
 	before []action
@@ -71,7 +71,7 @@ var wakes = []wake{
 	{how: "recurring job", step: action{"recur", args{"queue": "q", "jid": "j", "interval": 3600.0}}, silent: true},
 }
 
-// The actions of the other side wake our idle worker. It finds silent changes when it polls.
+// The actions of the other side wake our idle worker. Silent changes are found by polling.
 func TestOthersWakeOurWorker(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		_, isStock := them.(*stock)
@@ -124,14 +124,14 @@ func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-c
 	return ran
 }
 
-// newClient returns a client whose workers do not log lost locks.
+// newClient returns a client with workers that do not log lost locks.
 func newClient(t *testing.T, rdb *redis.Client) *qless.Client {
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return client
 }
 
-// Actions of the other side on a job that our worker runs end its handler's context.
+// Actions of the other side on a job run by our worker end its handler's context.
 func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 	for _, theft := range []struct {
 		op   string
@@ -159,7 +159,7 @@ func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 				require.NoError(t, worker.Start(t.Context()))
 				t.Cleanup(func() { _ = worker.Stop(context.Background()) })
 				<-began
-				must(t, them, "pause", args{"queue": "q"}) // so that the worker does not take it again
+				must(t, them, "pause", args{"queue": "q"}) // to keep the worker from taking it again
 				must(t, them, theft.op, theft.args)
 				select {
 				case cause := <-ended:

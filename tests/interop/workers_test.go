@@ -23,7 +23,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// manyJobs is the number of jobs that the workers of both sides share.
+// manyJobs is the number of jobs shared by the workers of both sides.
 const manyJobs = 2000
 
 // qless-py fails on a heartbeat that is not in whole seconds.
@@ -190,7 +190,7 @@ func startWorker(t *testing.T, server *testkit.Server, command []string, name st
 	})
 }
 
-// work runs jobs through the script until there are none.
+// work runs jobs through the script until none are left.
 func (s *stock) work(t *testing.T) {
 	ctx := t.Context()
 	for {

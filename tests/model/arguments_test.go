@@ -181,15 +181,15 @@ func (d *drawer) garbage() string {
 	return text
 }
 
-// isKnown reports whether an error from the server is expected: for a jid that names a list, or for
-// a score from a PHP client.
+// isKnown reports whether an error from the server is expected: for a jid with the name of a list,
+// or for a score from a PHP client.
 func isKnown(s step, err error) bool {
 	return s.Raw[0] == "workerJobs" && strings.Contains(err.Error(), "min or max is not a float") ||
 		slices.ContainsFunc(s.Raw, func(word string) bool { return strings.HasSuffix(word, "-history") }) &&
 			strings.HasPrefix(err.Error(), "WRONGTYPE ")
 }
 
-// probe checks the invariants after any command: a refused one has changed nothing, and stored
+// probe checks the invariants after any command: a refused command has changed nothing, and stored
 // values can be read again.
 func (x *mix) probe() *violation {
 	var p problems

@@ -8,11 +8,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// openBatch is a pseudo member, for which the job of a batch waits until the batch is committed.
+// openBatch is a pseudo member: the job of a batch waits for it until the batch is committed.
 const openBatch = "x:open"
 
 // batchActions are the actions on batches. Members never conflict over a unique key; PutMany draws
-// that.
+// such conflicts.
 var batchActions = []action{
 	{
 		name: "NewBatch", weight: 3,

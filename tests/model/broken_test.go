@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// breakActions are never drawn. The tests of the tester use them to damage the server.
+// breakActions are never drawn. The tests of the tester use breakActions to damage the server.
 var breakActions = []action{
 	{
 		name: "Break",
@@ -37,11 +37,11 @@ func (w *world) do(words []string) (any, error) {
 	return w.rdb.Do(w.ctx, args...).Result()
 }
 
-// A fault is a way to damage a server, and the check that must find it.
+// A fault is a way to damage a server, and the check that must detect the damage.
 type fault struct {
 	name  string
 	found string
-	raw   func(k *keyspace) string // returns the command, or empty if there is nothing to damage
+	raw   func(k *keyspace) string // returns the command, or empty without anything to damage
 }
 
 var faults = []fault{
@@ -230,8 +230,8 @@ func onJobIn(state, format string) func(*keyspace) string {
 	}
 }
 
-// plain returns a job in a state that concerns only the checks of that state, and that few steps
-// lead to, or nil if there is none.
+// plain returns a job in a state that concerns only that state's checks and is reached by few
+// steps, or nil if there is none.
 func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
@@ -252,8 +252,8 @@ func words(raw string) []string {
 	return strings.Fields(raw)
 }
 
-// breakAfter returns random steps at the end of which the server is damaged, or nil if the steps
-// fail without the damage, or do not soon make it possible.
+// breakAfter returns random steps that end with damage to the server, or nil if the steps fail
+// without the damage, or do not soon make it possible.
 func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step) {
 	w.restart()
 	d := newDice(seed, w.m, false)

@@ -153,7 +153,7 @@ var changeActions = []action{
 	},
 }
 
-// depending predicts, in the model, a call that a job accepts while it waits for others.
+// depending predicts, in the model, a call accepted by a job while it waits for others.
 func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome {
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		switch {
@@ -192,8 +192,7 @@ func (m *queues) cancel(jids []string) outcome {
 	return done
 }
 
-// dependentsFirst returns the jids in an order in which dependents come before the jobs they depend
-// on.
+// dependentsFirst returns the jids with dependents before their dependencies.
 func (m *queues) dependentsFirst(jids []string) []string {
 	var order []string
 	looked := map[string]bool{}
@@ -216,7 +215,7 @@ func (m *queues) dependentsFirst(jids []string) []string {
 	return order
 }
 
-// withTags returns the tags with the new ones of extra.
+// withTags returns the tags, followed by the new tags of extra.
 func withTags(tags, extra []string) []string {
 	tags = slices.Clone(tags)
 	for _, tag := range extra {
@@ -227,7 +226,7 @@ func withTags(tags, extra []string) []string {
 	return tags
 }
 
-// withoutTags returns the tags that are not in extra.
+// withoutTags returns the tags missing in extra.
 func withoutTags(tags, extra []string) []string {
 	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool {
 		return slices.Contains(extra, tag)
@@ -350,7 +349,7 @@ func predictUnfail(m *queues, s step) outcome {
 	var back []*job // the oldest failure first
 	for _, jid := range slices.Backward(group[staying:]) {
 		at := m.now
-		if s.Queue == "" { // into their own queues, each a microsecond after the one before
+		if s.Queue == "" { // into their own queues, each a microsecond after the previous job
 			at += float64(len(back)) * 1e-6
 		}
 		j := m.jobs[jid]
@@ -364,7 +363,7 @@ func predictUnfail(m *queues, s step) outcome {
 	return outcome(strconv.Itoa(len(group) - staying))
 }
 
-// unfail puts a job that has left its group into a queue.
+// unfail puts a job into a queue after the job has left its group.
 func (m *queues) unfail(j *job, queue string, at float64) {
 	m.record(j, "put", m.now)
 	j.worker, j.expires, j.queue, j.remaining = "", 0, queue, j.retries

@@ -14,7 +14,7 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// String returns the problems in order, so that a fault always has the same message.
+// String returns the problems in order: a fault always has the same message.
 func (p problems) String() string {
 	slices.Sort(p)
 	return strings.Join(p, "\n")
@@ -120,7 +120,7 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	}
 }
 
-// compareResult checks that a result tells which end it belongs to.
+// compareResult checks that a result belongs to the right end.
 func compareResult(p *problems, j *job, text string) {
 	if text == "" && j.result.data == "" {
 		return
@@ -133,7 +133,7 @@ func compareResult(p *problems, j *job, text string) {
 }
 
 // compareClaims checks that each unique key names the job that claimed it last, unless that job has
-// given it up.
+// given up the key.
 func (m *queues) compareClaims(p *problems, k *keyspace) {
 	found := map[string]bool{}
 	for name, e := range k.ours {
@@ -233,7 +233,7 @@ func (m *queues) compareGroups(p *problems, k *keyspace) {
 	}
 }
 
-// compareWorkers compares the lists of workers, in which leftovers may be missing.
+// compareWorkers compares the lists of workers, with possibly missing leftovers.
 func (m *queues) compareWorkers(p *problems, k *keyspace) {
 	compareScores(p, "workers", k.at("workers").scores, m.seen)
 	for worker, e := range k.workers {
@@ -286,7 +286,7 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 }
 
-// isListed reports whether a key that other clients do not know names a queue.
+// isListed reports whether a key unknown to other clients names a queue.
 func (k *keyspace) isListed(queue string) bool {
 	for _, e := range k.ours {
 		if slices.Contains(e.names, queue) {
@@ -322,8 +322,8 @@ func (m *queues) compareStats(p *problems, k *keyspace) {
 	}
 }
 
-// adopt copies values from the server: values that differ by rounding, so that errors do not add
-// up, and values that the server may choose.
+// adopt copies values from the server: values that differ by rounding, to keep errors from adding
+// up, and values chosen by the server.
 func (m *queues) adopt(k *keyspace) {
 	for _, j := range m.jobs {
 		j.score, _ = k.score(j)

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// The names used in steps. There are few, so that steps affect each other.
+// The names used in steps. They are few, to make steps affect each other.
 var (
 	workerNames = []string{"a", "b", "c"}
 	queueNames  = []string{"q1", "q2", "q3"}
@@ -20,13 +20,13 @@ var (
 	groupNames  = []string{"oops", "bad", "failed-retries-q1"}
 )
 
-// strangeQueue is a queue that few jobs enter.
+// strangeQueue is a queue entered by few jobs.
 const strangeQueue = "q4"
 
 // crowd is the number of jobs above which some are cleared away.
 const crowd = 30
 
-// dice draw steps. They know the model, so that most steps can do something.
+// dice draw steps. They know the model, to make most steps effective.
 type dice struct {
 	*rand.Rand
 	m    *queues
@@ -68,7 +68,7 @@ func (d *dice) action() *action {
 	panic("no action")
 }
 
-// clearing draws a step that reduces the number of jobs.
+// clearing draws a step for reducing the number of jobs.
 func (d *dice) clearing() step {
 	if len(d.m.completed()) > crowd/2 {
 		if d.m.setting("jobs-history-count", crowd) > 5 {
@@ -103,7 +103,7 @@ func (d *dice) busyQueue() string {
 	return d.m.jobs[pick(d, all)].queue
 }
 
-// existing returns the jids of the jobs that a function accepts, in order.
+// existing returns the jids of the jobs accepted by a function, in order.
 func (d *dice) existing(takes func(*job) bool) []string {
 	jids := []string{}
 	for jid, j := range d.m.jobs {
@@ -168,7 +168,7 @@ func (d *dice) withDependents(jids []string) []string {
 	return jids
 }
 
-// onHeld draws, for a step, a job that its worker has or had.
+// onHeld draws, for a step, a job held now or before by its worker.
 func (d *dice) onHeld(s step) step {
 	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
 	if len(all) == 0 || d.chance(15) {
@@ -201,7 +201,7 @@ func (d *dice) onAny(s step) step {
 	return s
 }
 
-// byOldHandle draws, for a step, an earlier handle of a worker that a function accepts.
+// byOldHandle draws, for a step, an earlier handle of a worker accepted by a function.
 func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	var all []handleKey
 	for key := range d.m.handles {
@@ -304,7 +304,7 @@ func (d *dice) linked(n int) []string {
 	return jids
 }
 
-// chain draws at most three jobs, each of which waits for the next.
+// chain draws at most three jobs, each waiting for the next.
 func (d *dice) chain() (jids []string) {
 	next := d.existing(func(j *job) bool { return len(j.dependencies) > 0 })
 	for len(next) > 0 && len(jids) < 3 {
@@ -315,7 +315,7 @@ func (d *dice) chain() (jids []string) {
 	return jids
 }
 
-// toWaitFor returns jobs without all but the first failed one: with several, the order of the
+// toWaitFor returns jobs with only the first of the failed jobs: with several, the order of the
 // notifications would be unknown.
 func (d *dice) toWaitFor(jids []string) []string {
 	failed := 0
@@ -351,7 +351,7 @@ func (d *dice) interval() time.Duration {
 	})
 }
 
-// leap draws the distance that the clock moves: often to exactly the time when something is due.
+// leap draws the distance of a clock move: often to exactly the time when something is due.
 func (d *dice) leap() time.Duration {
 	leaps := []time.Duration{
 		500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second,

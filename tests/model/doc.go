@@ -1,4 +1,4 @@
-// Package model tests the queue against a model of it.
+// Package model tests the queue against a model.
 //
 // Random steps of three workers on a few queues and jobs are run on a real Redis server, through
 // the public API of package qless, and on a model in Go that knows nothing of scripts or keys.
@@ -11,14 +11,14 @@
 //     purpose is in pinned_test.go);
 //   - every job, lock, list and count against the model's (compare_test.go).
 //
-// No Worker is involved, because a model can't follow its overlapping calls. Its scripts consist of
-// the same pieces as these calls.
+// No Worker is involved, because a model can't follow a Worker's overlapping calls. The scripts of
+// a Worker consist of the same pieces as these calls.
 //
 // Steps of another kind are any commands with any options, through our scripts and through the
 // drop-in as other clients call it. No model predicts them, but rules state the invariants of the
-// keys after each step (rules_test.go). In the end all jobs are run, so that none may wait forever,
-// and no useless key may stay (mixed_test.go). Fuzz tests give the same commands arbitrary
-// arguments and damaged options: each is done or refused as a whole (arguments_test.go).
+// keys after each step (rules_test.go). In the end all jobs are run: no job may wait forever, and
+// no useless key may stay (mixed_test.go). Fuzz tests give the same commands arbitrary arguments
+// and damaged options: each is done or refused as a whole (arguments_test.go).
 //
 // A failed check is printed at once, with the seed. Then the steps are reduced, for up to a minute,
 // to a minimal list that still fails in the same way.

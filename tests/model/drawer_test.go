@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A drawer draws lines: commands in the form that scripts take, for jobs as they are on the server.
+// A drawer draws lines: commands in the form for scripts, for jobs as on the server.
 type drawer struct {
 	*rand.Rand
 	x     *mix
 	put   int                 // the number of new jobs so far
 	setup int                 // the number of limits set at the beginning
-	waits map[string][]string // the jobs that jobs wait for from this line on
+	waits map[string][]string // parents of jobs from this line on
 }
 
 func newDrawer(seed uint64, x *mix) *drawer {
@@ -119,7 +119,7 @@ func (d *drawer) some(n int, states ...string) []string {
 	return jids
 }
 
-// newJID returns a jid that no job has had.
+// newJID returns a jid never used by a job.
 func (d *drawer) newJID() string {
 	d.put++
 	return "n" + strconv.Itoa(d.put)
@@ -630,14 +630,14 @@ func repairOf(action, value string, jids []string, pairs ...string) []string {
 	return append([]string{"repair", action, value, "jids", "", textOf(jids), "0", "0"}, pairs...)
 }
 
-// oldest returns at most n jobs of a failure group, the oldest first, and one that is not there.
+// oldest returns at most n jobs of a failure group, the oldest first, and a missing job.
 func (d *drawer) oldest(group string, n int) []string {
 	jids := slices.Clone(in(d.x.k.groups, group).members)
 	slices.Reverse(jids)
 	return append(jids[:min(n, len(jids))], d.newJID())
 }
 
-// repairIn returns the command that repairs the named jobs of a list which match filters.
+// repairIn returns the command that repairs the named jobs of a list under filters.
 func repairIn(action, list, name string, jids []string, n string, filters ...string) []string {
 	return append([]string{"repair", action, "", list, name, textOf(jids), "0", n}, filters...)
 }
@@ -650,7 +650,7 @@ func textOf(jids []string) string {
 	return string(text)
 }
 
-// repairedJIDs returns the jobs that a command repairs, if it names them.
+// repairedJIDs returns the jobs repaired by a command, if it names them.
 func repairedJIDs(line []string) (jids []string) {
 	if line[0] == "repair" && line[3] == "jids" {
 		_ = json.Unmarshal([]byte(line[5]), &jids)

@@ -18,14 +18,13 @@ const (
 	dumpEvery = 80
 )
 
-// notDumped are the keys that workers write again.
+// notDumped are the keys rewritten by workers.
 var notDumped = []string{
 	"x:due:", "x:empty", "x:filled", "x:follow:", "x:idle", "x:list:", "x:listed:", "x:looked:",
 	"x:relay", "x:swept", "x:worker:",
 }
 
-// all returns the contents of the server, except for keys that are not dumped, and the keys that
-// expire.
+// all returns the contents of the server, except for keys not dumped, and the expiring keys.
 func (w *world) all() (testkit.Keyspace, map[string]bool) {
 	keys, expire := testkit.Dump(w.t, w.rdb, prefix+"*"), map[string]bool{}
 	for key := range keys {
@@ -41,8 +40,8 @@ func (w *world) all() (testkit.Keyspace, map[string]bool) {
 	return keys, expire
 }
 
-// move dumps the server, empties it, and restores it through another namespace, so that no value
-// may contain the first one.
+// move dumps the server, empties it, and restores it through another namespace: no value may
+// contain the first namespace.
 func (w *world) move() {
 	w.t.Helper()
 	const other = "{other}:"

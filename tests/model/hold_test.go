@@ -241,7 +241,7 @@ func (m *queues) finish(j *job, h *handle) {
 	j.dependents = map[string]bool{}
 }
 
-// pruned is the maximum number of jobs that one call deletes.
+// pruned is the maximum number of jobs deleted by one call.
 const pruned = 101
 
 func (m *queues) prune() {
@@ -296,8 +296,8 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 	return outcome(fmt.Sprintf("%d left", max(j.remaining, -1)))
 }
 
-// timeout takes jobs from their workers, so that they are popped before all others. The job and the
-// list of the worker still name each other.
+// timeout takes jobs from their workers, to be popped before all others. The job and the list of
+// the worker still name each other.
 func (m *queues) timeout(jids []string) outcome {
 	for _, jid := range jids {
 		switch j := m.jobs[jid]; {
@@ -319,7 +319,7 @@ func (m *queues) timeout(jids []string) outcome {
 	return done
 }
 
-// A progress is the progress of a job that its worker reported last.
+// A progress is the last reported progress of a job.
 type progress struct {
 	done, total, attempt int
 	time                 float64

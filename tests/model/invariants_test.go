@@ -38,7 +38,7 @@ var invariants = []invariant{
 // inOrder returns the keys of a map in order.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// lasting are prefixes of keys that expire.
+// lasting are prefixes of expiring keys.
 var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:", "x:refused"}
 
 // checkLayout checks that all keys are known, and that only some of them, and temporary claims on
@@ -64,7 +64,7 @@ func checkLayout(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkGhosts checks that no set names a job that is gone.
+// checkGhosts checks that no set names a missing job.
 func checkGhosts(p *problems, k *keyspace, m *queues) {
 	checkNamed(p, k, "", k.holders)
 	checkNamed(p, k, "t:", k.tags)
@@ -161,7 +161,7 @@ func checkLock(p *problems, k *keyspace, m *queues, jid string, t *told) {
 	}
 }
 
-// checkWorkerLists checks that a worker's list names only jobs that the worker has.
+// checkWorkerLists checks that a worker's list names only jobs held by the worker.
 func checkWorkerLists(p *problems, k *keyspace, m *queues) {
 	for worker, e := range k.workers {
 		for _, jid := range e.names {
@@ -275,8 +275,8 @@ func checkRecurring(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkHistory checks that a history begins with a put, and that one that has just grown is within
-// the limit.
+// checkHistory checks that a history begins with a put, and that a growing history is within the
+// limit.
 func checkHistory(p *problems, k *keyspace, _ *queues) {
 	limit := 100
 	if text, ok := k.at("config").fields["max-job-history"]; ok {
@@ -320,7 +320,7 @@ func claimIn(options string) *claim {
 	return told.Claim
 }
 
-// checkLives checks that x:until names every job whose life ends, so that a sweep finds it.
+// checkLives checks that x:until names every job with a limited life, to be found by sweeps.
 func checkLives(p *problems, k *keyspace, _ *queues) {
 	noted := in(k.ours, "until").scores
 	for jid, h := range k.jobs {
@@ -352,7 +352,7 @@ func (t *told) ends(history []event) float64 {
 	return l.endIn(qless.State(t.state), t.time)
 }
 
-// checkExpired checks that the statistics count jobs that vanished because their lives were over.
+// checkExpired checks that the statistics count expired jobs.
 func checkExpired(p *problems, k *keyspace, m *queues) {
 	sum := 0
 	for _, e := range k.expired {

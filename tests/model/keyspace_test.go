@@ -17,9 +17,8 @@ import (
 const prefix = qless.DefaultNamespace
 
 // changes returns the keys that changed since the last call: the name of each, its type, whether it
-// expires, and its values as one text. A key that is gone has no type. Changes are detected by the
-// keys' dumps, which are kept in another database: reading and sending all values would take much
-// longer.
+// expires, and its values as one text. A missing key has no type. Changes are detected by the keys'
+// dumps, kept in another database: reading and sending all values would take much longer.
 var changes = redis.NewScript(`
 local dumps = {}
 for _, key in ipairs(redis.call('keys', '*')) do
@@ -59,7 +58,7 @@ for key, _ in pairs(dumps) do
 end
 return all`)
 
-// An entry holds the contents of a key. Entries are immutable: a key that changes gets a new one.
+// An entry holds the contents of a key. Entries are immutable: a changed key has a new entry.
 type entry struct {
 	kind, text string
 	expires    bool
@@ -78,7 +77,7 @@ type told struct {
 	priority, retries, remaining, expires, time float64
 
 	grace   bool
-	sudden  bool   // its lock has no grace period
+	sudden  bool   // the lock has no grace period
 	options string // in order
 	result  string
 	parked  string
@@ -87,12 +86,12 @@ type told struct {
 
 	tags    []string
 	failure failure
-	place   string // the name of the set that the job belongs in
+	place   string // the name of the job's set
 }
 
 var nothing = &entry{}
 
-// A keyspace holds the contents of the server: all keys, and those of jobs and queues by their
+// A keyspace holds the contents of the server: all keys, and the keys of jobs and queues by their
 // names.
 type keyspace struct {
 	entries map[string]*entry
@@ -206,7 +205,7 @@ func parseJob(fields map[string]string) told {
 	return t
 }
 
-// place returns the name of the set that a job belongs in.
+// place returns the name of a job's set.
 func place(t told) string {
 	queue := "q:" + t.queue
 	switch t.state {
@@ -273,7 +272,7 @@ func parseHistory(values []string) []event {
 	return history
 }
 
-// place files an entry by the name of its key, nil for one that is gone. It returns false if the
+// place files an entry by the name of its key, nil for a missing key. It returns false if the
 // layout has no such key.
 func (k *keyspace) place(key string, e *entry) bool {
 	area, name, _ := strings.Cut(strings.TrimPrefix(key, prefix), ":")

@@ -13,20 +13,20 @@ import (
 
 // A life holds the lifetimes of a job in the model.
 type life struct {
-	startBy, ttl        float64  // their ends; 0 for never
-	keepFor, keepFailed *float64 // in seconds; below 0 for ever
+	startBy, ttl        float64  // ends of lives; 0 for never
+	keepFor, keepFailed *float64 // in seconds; below 0 for forever
 	runFor              float64  // in seconds; 0 for none
 	put                 float64  // when the first two were set, in whole seconds
 }
 
-// The ways in which a job can be gone without having ended.
+// The ways for a job to be gone without having ended.
 const (
 	canceled qless.State = "canceled"
 	expired  qless.State = "expired"
 )
 
-// timedOut is the server's name for the state of a job that was taken from its worker. A list of
-// jobs has the same name.
+// timedOut is the server's name for the state of a job taken from its worker. A list of jobs has
+// the same name.
 const timedOut qless.State = "stalled"
 
 // inJSON returns a number as written by the server, with 14 digits.
@@ -40,7 +40,7 @@ func (l *life) isMortal() bool {
 	return l.startBy > 0 || l.ttl > 0 || l.keepFor != nil || l.keepFailed != nil
 }
 
-// isForgotten reports whether a job is deleted as soon as it enters a state.
+// isForgotten reports whether a job is deleted on entering a state.
 func (l *life) isForgotten(state qless.State) bool {
 	return state == qless.StateComplete && l.keepFor != nil && *l.keepFor == 0 ||
 		state == qless.StateFailed && l.keepFailed != nil && *l.keepFailed == 0
@@ -106,7 +106,7 @@ func (s step) lifeOptions() []qless.PutOption {
 	return all
 }
 
-// wait returns the time for which a job that a step puts now can't be popped.
+// wait returns how long a job put now by a step can't be popped.
 func (m *queues) wait(s step) float64 {
 	if s.At != nil {
 		return max(secondsOf(noon.Add(*s.At).UnixMicro())-m.now, 0)
@@ -209,7 +209,7 @@ func (m *queues) note(jid string, ends float64) {
 	}
 }
 
-// keepRecord notes how long to keep a job that has just ended, or deletes a failed one. It reports
+// keepRecord notes how long to keep a job that has just ended, or deletes a failed job. It reports
 // whether to delete a complete job.
 func (m *queues) keepRecord(j *job, last qless.State) bool {
 	l := j.options.life
@@ -237,11 +237,11 @@ func (m *queues) deleteFailed(j *job) {
 	}
 }
 
-// lookAgain is the time after which a job that can't be deleted is checked again.
+// lookAgain is the time after which an undeletable job is checked again.
 const lookAgain = 60
 
 // endLife ends the life of a job if it is over in the job's present or next state. It reports
-// whether it was over.
+// whether the life was over.
 func (m *queues) endLife(jid string, as qless.State) bool {
 	j := m.jobs[jid]
 	if j == nil {
@@ -269,7 +269,7 @@ func (m *queues) endLife(jid string, as qless.State) bool {
 	return false
 }
 
-// expireJob deletes a job whose life is over, or fails it if others depend on it.
+// expireJob deletes a job with an ended life, or fails the job if it has dependents.
 func (m *queues) expireJob(j *job) bool {
 	switch {
 	case j.state == qless.StateComplete:
@@ -362,8 +362,8 @@ var lifeActions = []action{
 	},
 }
 
-// sweepFailures deletes failed jobs that are too old or too many, and notifies the jobs that wait
-// for one.
+// sweepFailures deletes failed jobs beyond the age and number limits, and notifies their
+// dependents.
 func (m *queues) sweepFailures() int {
 	seconds, count := m.failureLimits()
 	groups, done := inOrder(m.groups), 0

@@ -16,7 +16,7 @@ import (
 // all is a range that covers every list of the test.
 var all = inspect.Range{Limit: -1}
 
-// listActions only read, but some of them move jobs that have fallen due.
+// listActions only read, but some move jobs that have fallen due.
 var listActions = []action{
 	{
 		name: "Counts", weight: 2,
@@ -185,8 +185,8 @@ var listActions = []action{
 	},
 }
 
-// listedOfQueue returns the outcome of the command jobs, which clients in other languages use. It
-// moves due jobs.
+// listedOfQueue returns the outcome of the command jobs, used by classic clients. It moves due
+// jobs.
 func listedOfQueue(w *world, s step) outcome {
 	if s.State == qless.StateComplete { // queues have no list of these
 		return listed(inspect.New(w.by(s)).Queue(s.Queue, inspect.List(s.State)).JIDs(w.ctx, all))
@@ -278,7 +278,7 @@ func predictTags(m *queues, _ step) outcome {
 	return lists(tags)
 }
 
-// forgetWorkers removes workers that have not been seen for long, and the lists of their jobs.
+// forgetWorkers removes workers not seen for long, and the lists of their jobs.
 func (m *queues) forgetWorkers() {
 	for worker, seen := range m.seen {
 		if seen <= m.now-m.setting("max-worker-age", 86400) {
@@ -291,7 +291,7 @@ func (m *queues) forgetWorkers() {
 	}
 }
 
-// predictWorker returns a worker's jobs: those with valid locks, and those with expired ones.
+// predictWorker returns a worker's jobs: with valid locks, and with expired locks.
 func predictWorker(m *queues, s step) outcome {
 	var held []string
 	for jid := range m.held[s.Worker] {

@@ -18,9 +18,9 @@ import (
 // mixedLength is the number of steps with any command before all jobs are run.
 const mixedLength = 250
 
-// A mix takes steps that no model predicts: any command with any option, through our scripts and
-// through the drop-in as other clients call it. After each step, it checks the keys against the
-// rules.
+// A mix takes steps not predicted by any model: any command with any option, through our scripts
+// and through the drop-in as called by other clients. After each step, it checks the keys against
+// the rules.
 type mix struct {
 	*world
 	taken  int                  // the number of all steps
@@ -28,10 +28,10 @@ type mix struct {
 	heard  map[string]int       // the number of these ends, by jid
 	awaits map[string]int       // the expected number of these ends, by jid
 	starts map[string][]float64 // the times at which jobs have started, by limit, since its definition
-	loose  map[string]bool      // unique keys that two jobs may have
+	loose  map[string]bool      // unique keys possibly held by two jobs
 	turned map[string]bool      // jobs with turns of their own in their queues
 	before map[string]told      // jobs before the step
-	marks  int                  // the number of times that all messages were read
+	marks  int                  // how often all messages were read
 
 	damaged bool            // anything may be sent and stored
 	garbled map[string]bool // jobs with damaged options
@@ -97,7 +97,7 @@ func (x *mix) damage(jid, text string) {
 	x.update()
 }
 
-// refusal matches the errors with which scripts refuse arguments.
+// refusal matches the errors of scripts for refused arguments.
 var refusal = regexp.MustCompile(`^(ERR )?user_script:\d+: ([A-Za-z.]+\(\): |Arg "now" |Unknown command )`)
 
 // play takes one step.
@@ -194,8 +194,8 @@ func (x *mix) ask(words ...string) (any, *violation) {
 }
 
 // drain runs all jobs: it removes limits, unpauses queues, commits batches, and runs all jobs that
-// can be run. The remaining jobs then wait for failed ones. When they are gone, too, none of our
-// keys is left except for those bounded in other ways.
+// can be run. The remaining jobs then wait for failed ones. When these are gone, too, none of our
+// keys is left except for keys bounded in other ways.
 func (x *mix) drain() *violation {
 	for _, stage := range []func() *violation{x.open, x.workOff, x.checkLeft, x.clear, x.checkEnds} {
 		if v := stage(); v != nil {
@@ -215,7 +215,7 @@ func (x *mix) all(lines ...[]string) *violation {
 	return nil
 }
 
-// open removes everything that holds up jobs.
+// open removes everything in the way of jobs.
 func (x *mix) open() *violation {
 	lines := [][]string{append([]string{"unpause"}, queueNames...)}
 	for _, option := range inOrder(x.k.at("config").fields) {
@@ -236,11 +236,11 @@ func (x *mix) open() *violation {
 	return x.all(lines...)
 }
 
-// rounds is the maximum number of times that all queues are asked until no job can run.
+// rounds limits how often all queues are asked until no job can run.
 const rounds = 400
 
-// workOff runs all jobs that can be run. The clock moves only to the time when something is due,
-// not counting parked jobs, which must be due by then.
+// workOff runs all runnable jobs. The clock moves only to the time when something is due, not
+// counting parked jobs, which must be due by then.
 func (x *mix) workOff() *violation {
 	for range rounds {
 		for _, queue := range queueNames {
@@ -369,7 +369,7 @@ func (x *mix) clear() *violation {
 	return x.checkEmpty()
 }
 
-// checkEnds checks that waiters of a job were notified of its end.
+// checkEnds checks that waiting clients were notified of a job's end.
 func (x *mix) checkEnds() *violation {
 	x.listen()
 	for _, jid := range inOrder(x.awaits) {

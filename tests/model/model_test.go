@@ -65,7 +65,7 @@ func walk(t *testing.T, steps int, back bool) {
 	}
 }
 
-// announce prints a line at once: a test's log is lost when the test runs into the time limit.
+// announce prints a line at once: a test's log is lost when the test exceeds the time limit.
 func announce(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // walk takes one run of random steps, and returns the first violation and the steps that led to it.
@@ -94,12 +94,12 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// shrinkTime limits how long a failure is reduced, however slow the machine is.
+// shrinkTime limits how long a failure is reduced, regardless of the machine's speed.
 const shrinkTime = 45 * time.Second
 
-// shrink reduces failing steps to a list that fails in the same way, and in which every step is
-// needed. It uses delta debugging, from large pieces to single steps. When the context ends, it
-// returns the shortest list so far.
+// shrink reduces failing steps to a list that fails in the same way, without unnecessary steps. It
+// uses delta debugging, from large pieces to single steps. When the context ends, it returns the
+// shortest list so far.
 func shrink(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	for size := len(steps) / 2; size > 0; {
 		shorter := withoutPieces(ctx, steps, size, fails)
@@ -111,8 +111,8 @@ func shrink(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	return steps
 }
 
-// withoutPieces returns the steps without the pieces of a size that the failure does not need. It
-// tries the last ones first.
+// withoutPieces returns the steps without the pieces of a size not needed for the failure. It tries
+// the last pieces first.
 func withoutPieces(
 	ctx context.Context, steps []step, size int, fails func([]step) bool,
 ) []step {
@@ -125,7 +125,7 @@ func withoutPieces(
 	return steps
 }
 
-// shrinkArguments removes jobs and jids from the steps that the failure does not need.
+// shrinkArguments removes unnecessary jobs and jids from the steps of the failure.
 func shrinkArguments(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	try := func(i int, shorter step) bool {
 		if ctx.Err() != nil {
@@ -220,7 +220,7 @@ func failed(t *testing.T, p player, seed uint64, taken []step, v *violation) {
 // noon is the time at which the clock of a run starts.
 var noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A world has a server and its model, which take the same steps.
+// A world has a server and its model, both taking the same steps.
 type world struct {
 	t       testing.TB
 	ctx     context.Context
@@ -252,8 +252,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// patient makes a client wait for a slow machine: a call that is sent twice would not be a single
-// step.
+// patient makes a client wait for a slow machine: a call sent twice would not be a single step.
 func patient(options *redis.Options) *redis.Options {
 	options.MaxRetries = -1
 	options.ReadTimeout, options.WriteTimeout = time.Minute, time.Minute
@@ -317,7 +316,7 @@ func secondsOf(micros int64) float64 {
 	return seconds
 }
 
-// check checks the keys by themselves, then against the model, which adopts the values that it
+// check checks the keys by themselves, then against the model. The model adopts the values that it
 // can't know exactly.
 func (w *world) check() *violation {
 	for _, i := range invariants {

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// options holds a job's options that qless-core does not know, in the model.
+// options holds a job's options unknown to qless-core, in the model.
 type options struct {
 	header   string
 	lockTime float64 // 0 for the queue's
@@ -26,10 +26,10 @@ type options struct {
 	life     life
 
 	told   bool // a job with a policy waits for this one
-	kept   bool // it has a result from an earlier queue
-	waited bool // it has waiters
+	kept   bool // has a result from an earlier queue
+	waited bool // has waiting clients
 
-	progressed bool // it has reported progress since it was put
+	progressed bool // has reported progress since the put
 }
 
 // A claim describes a job's claim on its unique key.
@@ -37,7 +37,7 @@ type claim struct {
 	Key     string  `json:"k"`
 	Mode    string  `json:"m,omitempty"`
 	Seconds float64 `json:"d,omitempty"`
-	After   string  `json:"a,omitempty"` // the running job that it follows
+	After   string  `json:"a,omitempty"` // the followed running job
 	PutAs   string  `json:"j,omitempty"` // the jid of the put that replaced the job
 	Times   string  `json:"s,omitempty"` // the times of the first and the last such put
 
@@ -51,7 +51,7 @@ type policy struct {
 	Failed map[string]string `json:"failed,omitempty"`
 }
 
-// A storedClaim is the claim on a key: its holder and, if the job does not determine it, its end.
+// A storedClaim is the claim on a key: the holder and, if not determined by the job, the end.
 type storedClaim struct {
 	jid  string
 	ends float64
@@ -128,7 +128,7 @@ var uniqueNames = []string{"x", "y"}
 // ends it.
 const window = time.Hour
 
-// moreOptions returns the step's put options that qless-core does not know.
+// moreOptions returns the step's put options unknown to qless-core.
 func (s step) moreOptions() []qless.PutOption {
 	var all []qless.PutOption
 	if s.Header != "" {
@@ -175,7 +175,7 @@ func (s step) claim() *claim {
 	return c
 }
 
-// drawOptions draws options that qless-core does not know, mostly none.
+// drawOptions draws options unknown to qless-core, mostly none.
 func (d *dice) drawOptions(s *step) {
 	if d.chance(10) {
 		s.Header = pick(d, []string{"1", "2"})
@@ -194,15 +194,15 @@ func (d *dice) drawOptions(s *step) {
 	d.drawPolicy(s)
 }
 
-// drawPolicy draws the policy of a job for failures of others. The order in which several jobs fail
-// is unknown, which matters if each deletes the ones before it.
+// drawPolicy draws the policy of a job for failures of others. The order of failures of several
+// jobs is unknown, which matters if each failure deletes the previous jobs.
 func (d *dice) drawPolicy(s *step) {
 	if d.knowsFailures(s.JID) && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
 		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
 	}
 }
 
-// knowsFailures reports whether the order in which a job would be notified of failures is known.
+// knowsFailures reports whether the order of a job's notifications of failures is known.
 func (d *dice) knowsFailures(jid string) bool {
 	if d.m.setting("jobs-failed-history", -1) == 0 ||
 		d.m.setting("jobs-failed-history-count", 1000) != 1000 {
@@ -290,8 +290,8 @@ func (m *queues) keeps(j *job, key string) bool {
 		!(j.options.claim.Mode == "start" && j.state == qless.StateRunning) && !m.isDead(j, j.state)
 }
 
-// keptBefore returns the job that has a key after the job that claimed it last, perhaps to follow
-// another, has lost it; nil if none has.
+// keptBefore returns the job that has a key after the last claiming job, perhaps a follower, has
+// lost it; nil if none has.
 func (m *queues) keptBefore(key string, c *claim) *job {
 	other := m.followed[key]
 	if c != nil && c.Key == key {
@@ -333,7 +333,7 @@ func (m *queues) claim(j *job, before *claim) {
 	}
 }
 
-// claimAgain gives a job whose life begins again its key back, unless another job has it by now.
+// claimAgain gives a job with a new life its key back, unless another job has the key by now.
 func (m *queues) claimAgain(j *job) {
 	c := j.options.claim
 	if c == nil || c.Mode == "for" {
@@ -346,8 +346,8 @@ func (m *queues) claimAgain(j *job) {
 	m.claim(j, nil)
 }
 
-// unclaim gives up the claim of a job, in favor of the job that it follows. A temporary claim stays
-// unless the job was canceled.
+// unclaim gives up the claim of a job, in favor of the followed job. A temporary claim stays unless
+// the job was canceled.
 func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.sharing, jid)
 	if c == nil {
@@ -381,14 +381,13 @@ func (m *queues) end(j *job, last qless.State) bool {
 	return forgotten
 }
 
-// notifyDependents notifies the jobs that wait for a failed one, and their own dependents if they
-// fail, too.
+// notifyDependents notifies the dependents of a failed job, and their own dependents if they fail,
+// too.
 func (m *queues) notifyDependents(failed *job) int {
 	return m.notifyEach(m.orderOf(failed), failed)
 }
 
-// notifyEach notifies some of the jobs that wait for a failed one, and their own dependents if they
-// fail, too.
+// notifyEach notifies some dependents of a failed job, and their own dependents if they fail, too.
 func (m *queues) notifyEach(jids []string, failed *job) int {
 	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
@@ -419,8 +418,8 @@ func (m *queues) notifyEach(jids []string, failed *job) int {
 	return minded
 }
 
-// orderOf returns the dependents of a job in the order of the server. The place of a job that this
-// step adds, or adds again, is unknown.
+// orderOf returns the dependents of a job in the order of the server. The place of a job added, or
+// added again, by this step is unknown.
 func (m *queues) orderOf(j *job) []string {
 	var known []string
 	if m.server != nil {
@@ -474,7 +473,7 @@ func (m *queues) watch(j *job) {
 	m.watchSome(j, without(sorted(j.dependencies), openBatch))
 }
 
-// watchSome registers it with some of them.
+// watchSome registers the job with some of its dependencies.
 func (m *queues) watchSome(j *job, needs []string) {
 	if j.options.policy == nil {
 		return
@@ -557,7 +556,7 @@ var endActions = []action{
 	},
 }
 
-// parents returns the dependencies with which a job with a policy was put.
+// parents returns the dependencies given in the put of a job with a policy.
 func (o *options) parents() []string {
 	if o.policy == nil {
 		return nil

@@ -9,22 +9,22 @@ import (
 // These are leftovers of the layout that a reader would not expect. Clients in all languages live
 // with them, so they are not faults. Any others of their kind are.
 
-// leftInList: a timed-out job stays in the list of the worker that had it (ql:w:<worker>:jobs)
-// until that worker pops it again, or it is put or canceled while it still names the worker.
-// Nothing else removes it there.
+// leftInList: a timed-out job stays in the list of its last worker (ql:w:<worker>:jobs) until
+// popped again by that worker, or put or canceled while still naming the worker. Nothing else
+// removes the job there.
 func leftInList(m *queues, worker, jid string) bool { return m.left[handleKey{worker, jid}] }
 
-// offList: a worker that was not seen for max-worker-age loses the list of its jobs, although it
-// has them until their locks end. A heartbeat puts a job back into the list.
+// offList: a worker not seen for max-worker-age loses the list of its jobs, although it has them
+// until lock expiry. A heartbeat puts a job back into the list.
 func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{worker, jid}] }
 
-// leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
-// popped, or its priority changes: then it is no longer among the first jobs of its queue, where
-// pop expects such fields. Its next worker still gets a grace period: see inGrace.
+// leftGrace: a job timed out in its grace period keeps the field "grace" until popped, or until its
+// priority changes: then it is no longer among the first jobs of its queue, where pop expects such
+// fields. The next worker still has a grace period: see inGrace.
 func leftGrace(t *told) bool { return t.state == "stalled" }
 
 // leftBehind: a stalled job is the first in its queue, unless its priority was changed, which
-// places it by the bare number.
+// places the job by the bare number.
 func leftBehind(t *told, score float64) bool { return score == t.priority }
 
 // leftTracked: ql:tracked keeps jids of jobs that are gone, to report them as gone. leftWorker: a

@@ -78,7 +78,7 @@ func drawPutMany(d *dice) step {
 		one.Worker = s.Worker
 		s.Many = append(s.Many, one)
 	}
-	// A job that is put before one that it depends on does not wait for it.
+	// A job put before one of its parents does not wait for that parent.
 	for i := range s.Many {
 		for _, later := range s.Many[i:] {
 			s.Many[i].Depends = without(s.Many[i].Depends, later.JID)
@@ -113,7 +113,7 @@ func predictPutMany(m *queues, s step) outcome {
 	return m.putMany(s, nil)
 }
 
-// checkMany returns the reason why the jobs of a PutMany can't be put.
+// checkMany returns why the jobs of a PutMany can't be put.
 func (m *queues) checkMany(s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {
@@ -171,7 +171,7 @@ func (m *queues) put(s step) outcome {
 	return reply
 }
 
-// write writes a job, or moves the existing one. Values that the step omits stay unchanged.
+// write writes a job, or moves the existing job. Values omitted by the step stay unchanged.
 func (m *queues) write(s step) outcome {
 	if slices.Contains(s.Depends, s.JID) || s.outlived(m.wait(s)) {
 		return refused(qless.ErrInvalid)
@@ -236,8 +236,7 @@ func (m *queues) write(s step) outcome {
 	return done
 }
 
-// placeInTime places a job by its due time if that has passed at the put, and the job keeps its
-// place.
+// placeInTime places a job by its due time, if past at the put, and if the job keeps its place.
 func (m *queues) placeInTime(s step, j *job) {
 	if s.At == nil || j.state != qless.StateWaiting || j.options.onLost != "place" || j.options.share != nil {
 		return
@@ -247,7 +246,7 @@ func (m *queues) placeInTime(s step, j *job) {
 	}
 }
 
-// isTaken reports whether another job has the unique key that a step claims.
+// isTaken reports whether another job has the unique key claimed by a step.
 func (m *queues) isTaken(s step) bool {
 	c := s.claim()
 	if c == nil {
@@ -257,7 +256,7 @@ func (m *queues) isTaken(s step) bool {
 	return other != nil && other.jid != s.JID
 }
 
-// leave removes a job from everything that its state put it into.
+// leave removes a job from all places of its state.
 func (m *queues) leave(j *job) {
 	if j.worker != "" {
 		m.letGo(j.worker, j.jid)
@@ -330,14 +329,14 @@ func (m *queues) putsCircle(puts []step, batch string) bool {
 	return hasCircle(needs)
 }
 
-// unfinished returns the jobs that can be waited for.
+// unfinished returns the existing, incomplete jobs.
 func (m *queues) unfinished(jids []string) []string {
 	return slices.DeleteFunc(slices.Clone(jids), func(jid string) bool {
 		return m.jobs[jid] == nil || m.jobs[jid].state == qless.StateComplete
 	})
 }
 
-// accepted returns the puts of one call whose conditions hold and whose unique keys are free.
+// accepted returns the puts of one call with conditions that hold and unique keys that are free.
 func (m *queues) accepted(puts []step) []step {
 	claimed := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(puts), func(one step) bool {
@@ -410,7 +409,7 @@ func (m *queues) takeTurns(jobs ...*job) {
 	}
 }
 
-// fairScore returns the score with which a job waits, and notes when its tenant's next turn begins.
+// fairScore returns the score of a waiting job, and notes when its tenant's next turn begins.
 // before has the first turns of the queues before the call.
 func (m *queues) fairScore(j *job, before map[turns]float64) float64 {
 	own, tenant := turns{j.priority, j.queue}, j.options.share.Tenant
@@ -435,7 +434,7 @@ func (m *queues) fairScore(j *job, before map[turns]float64) float64 {
 	return float64(j.priority) - 0.5 - turn
 }
 
-// passed returns the tenants whose turns are over before a turn, in order.
+// passed returns the tenants with turns that ended before a turn, in order.
 func (m *queues) passed(own turns, turn float64) []string {
 	return slices.DeleteFunc(byTime(m.fair[own]), func(tenant string) bool {
 		return m.fair[own][tenant] > turn
@@ -471,7 +470,7 @@ func (m *queues) compareTurns(p *problems, k *keyspace) {
 	}
 }
 
-// tenant returns the tenant whose turn a job takes; empty for none.
+// tenant returns the tenant of a job's turn; empty for none.
 func (o *options) tenant() string {
 	if o.share == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 // queues is the model: the contents of a namespace, and the effects of every call.
 type queues struct {
 	now   float64 // the time of the call
-	stamp string  // the time as scripts get it
+	stamp string  // the time as received by scripts
 
 	jobs     map[string]*job
 	recurs   map[string]*recurring
@@ -28,25 +28,25 @@ type queues struct {
 	paused   map[string]bool
 	config   map[string]string
 	claims   map[string]storedClaim       // by unique key
-	followed map[string]string            // by unique key: the job that the last put follows
+	followed map[string]string            // by unique key: the job followed by the last put
 	sharing  map[string]bool              // jobs that continue although another job has their key
-	until    map[string]float64           // when jobs are checked because their lives may be over
+	until    map[string]float64           // when to check jobs for ended lives
 	fair     map[turns]map[string]float64 // when tenants' last turns end
 	server   *keyspace                    // the keyspace before the call
 
-	vanished int // the number of jobs whose lives were over before they had ended
+	vanished int // the number of jobs expired before their end
 
 	stats map[statKey]*stats
 
 	handles      map[handleKey][]*handle // the latest first
 	recurHandles map[string]*recurring   // recurring jobs as last read
 	inOrder      []string                // jobs of the last call, which must be popped in this order
-	madeLast     int                     // the number of lost jobs that the last call has put last
+	madeLast     int                     // the number of lost jobs put last by the last call
 	anyOrder     bool                    // the last call notified several jobs in an unknown order
-	linked       map[string]bool         // jobs that the last call made dependents
+	linked       map[string]bool         // jobs made dependents by the last call
 	unlisted     map[string]float64      // when queues got jobs by unfail, which does not list them
 	left         map[handleKey]bool      // jobs in the list of a timed-out worker
-	forgotten    map[handleKey]bool      // jobs whose worker's list was forgotten
+	forgotten    map[handleKey]bool      // jobs with a forgotten worker's list
 	changed      map[string]float64      // limits: until when parked jobs may not have noticed a change
 }
 
@@ -141,7 +141,7 @@ func until(jobs []*job, time float64) []*job {
 
 func first[T any](list []T, n int) []T { return list[:max(0, min(n, len(list)))] }
 
-// record adds an entry to a job's history, of which the first and the newest entries are kept.
+// record adds an entry to a job's history, and keeps the first and the newest entries.
 func (m *queues) record(j *job, what string, at float64) {
 	j.history = append(j.history, event{what: what, when: int64(math.Floor(at))})
 	limit := int(m.setting("max-job-history", 100))
@@ -158,7 +158,7 @@ func (m *queues) know(queue string) {
 	delete(m.unlisted, queue)
 }
 
-// knowUnlisted is the same for a queue that gets jobs by unfail, which is only in our own list.
+// knowUnlisted is the same for a queue that receives jobs by unfail, which is only in our own list.
 func (m *queues) knowUnlisted(queue string) {
 	_, known := m.known[queue]
 	if _, unlisted := m.unlisted[queue]; !known && !unlisted {
@@ -193,7 +193,7 @@ func (m *queues) place(j *job, delay float64) {
 	}
 }
 
-// dependOn makes a job wait for the jobs that exist and are not complete.
+// dependOn makes a job wait for the existing, incomplete jobs.
 func (m *queues) dependOn(j *job, jids []string) {
 	for _, jid := range jids {
 		other := m.jobs[jid]
@@ -212,7 +212,7 @@ func (m *queues) undepend(j *job, jid string) {
 	}
 }
 
-// free releases a job that no longer waits for anything.
+// free releases a job without remaining dependencies.
 func (m *queues) free(j *job, keepDelay bool) {
 	if keepDelay && j.delayed > 0 {
 		m.delay(j, j.delayed)
@@ -255,7 +255,7 @@ func (m *queues) setGroup(name string, jids []string) {
 	}
 }
 
-// file makes a job a failed one.
+// file makes a job a failed job.
 func (m *queues) file(j *job, why failure) {
 	m.record(j, "failed", m.now)
 	j.state, j.worker, j.expires, j.failure = qless.StateFailed, "", 0, why
@@ -265,8 +265,8 @@ func (m *queues) file(j *job, why failure) {
 	today.failed++
 }
 
-// failureLimits returns the seconds for which failed jobs are kept, and the number kept of a group;
-// below 0 for no limit.
+// failureLimits returns for how many seconds failed jobs are kept, and how many of a group; below 0
+// for no limit.
 func (m *queues) failureLimits() (seconds, count float64) {
 	seconds = m.setting("jobs-failed-history", -1)
 	return seconds, m.setting("jobs-failed-history-count", -1)
@@ -285,8 +285,8 @@ func (m *queues) limitFailures(j *job) {
 	m.limitGroup(j.failure.group, seconds, count, 10)
 }
 
-// limitGroup checks some of the oldest jobs of a group, deletes old and excess ones, and returns
-// their number. A job that others depend on, or that has a time of its own, is kept.
+// limitGroup checks some of the oldest jobs of a group, deletes old and excess jobs, and returns
+// their number. A job with dependents, or with a lifetime of its own, is kept.
 func (m *queues) limitGroup(group string, seconds, count float64, limit int) int {
 	all := slices.Clone(m.groups[group])
 	excess, deleted := -1, 0
@@ -308,8 +308,8 @@ func (m *queues) limitGroup(group string, seconds, count float64, limit int) int
 	return deleted
 }
 
-// clearOld deletes jobs that failed too long ago, and returns their number. A job that others
-// depend on is kept for another such period.
+// clearOld deletes jobs that failed too long ago, and returns their number. A job with dependents
+// is kept for another such period.
 func (m *queues) clearOld(limit float64) int {
 	deleted := 0
 	for jid, when := range m.filed {
@@ -343,7 +343,7 @@ func (m *queues) give(worker string, j *job) {
 	m.handles[key] = first(append([]*handle{h}, m.handles[key]...), kept)
 }
 
-// view shows a job as in a reply of the server.
+// view shows a job as in the server's replies.
 func (m *queues) view(j *job) string {
 	_, tracked := m.tracked[j.jid]
 	return j.view(tracked, j.ends())
@@ -359,12 +359,12 @@ type job struct {
 	remaining int
 	tags      []string
 	expires   float64 // the end of the lock, by the job's hash
-	score     float64 // its place in the set of its state
-	slack     float64 // how far the server's score may be off
+	score     float64 // the job's place in the set of its state
+	slack     float64 // the possible error of the server's score
 	time      float64
-	delayed   float64 // when it falls due after its dependencies; 0 means at once
+	delayed   float64 // when due after its dependencies; 0 means at once
 	grace     bool
-	placed    float64 // when it was put, if it returns to that place after a lost lock
+	placed    float64 // when put, if the job returns to that place after a lost lock
 	failure   failure
 	options   options
 	result    result
@@ -374,7 +374,7 @@ type job struct {
 	dependencies, dependents map[string]bool
 }
 
-// A failure is the reason for which a job failed.
+// A failure is the reason for a job's failure.
 type failure struct {
 	group, message, worker string
 	when                   float64
@@ -407,7 +407,7 @@ func (r *recurring) copy() *recurring {
 type handle struct {
 	jid, klass, queue, data, result string
 
-	since float64 // when it was popped; 0 if it was only read
+	since float64 // when popped; 0 if only read
 }
 
 // part returns the set of a queue that holds the jobs of a state; empty if none does.
@@ -446,7 +446,7 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 func (j *job) view(tracked bool, until float64) string {
 	worker, expires := j.worker, j.expires
 	if j.state != qless.StateRunning && j.state != timedOut {
-		worker, expires = "", 0 // a retried job keeps them on the server
+		worker, expires = "", 0 // the server keeps them in a retried job
 	}
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+

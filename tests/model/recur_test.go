@@ -157,7 +157,7 @@ func predictRecur(m *queues, s step) outcome {
 	return done
 }
 
-// updateRecurring changes a copy of the handle, which becomes the handle once it is written.
+// updateRecurring changes a copy of the handle. Once written, the copy becomes the handle.
 func updateRecurring(w *world, r *qless.RecurringJob, s step) outcome {
 	changed := *r
 	if s.Every > 0 {
@@ -189,7 +189,7 @@ func setIf[T any](field, value *T) {
 	}
 }
 
-// predictUpdate writes the step's changes to the handle, whatever the present state of the
+// predictUpdate writes the step's changes to the handle, regardless of the present state of the
 // recurring job.
 func predictUpdate(m *queues, s step) outcome {
 	now := m.recurs[s.JID]
@@ -236,5 +236,5 @@ func predictUpdate(m *queues, s step) outcome {
 	return done
 }
 
-// differs reports whether there is a value that differs from a field.
+// differs reports whether a given value differs from a field.
 func differs(value *int, field int) bool { return value != nil && *value != field }

@@ -46,7 +46,7 @@ var replaceActions = []action{
 }
 
 // drawReplaceMany draws puts with different keys and without lifetimes, because the call reads
-// these jobs before it ends the lives of others.
+// these jobs before ending the lives of others.
 func drawReplaceMany(d *dice) step {
 	s := step{Do: "ReplaceMany", Worker: d.worker()}
 	for _, key := range uniqueNames {
@@ -62,7 +62,7 @@ func drawReplaceMany(d *dice) step {
 }
 
 // predictReplaceMany predicts the effects of the same puts one by one. The reply names only puts
-// that have left a job unchanged, or replaced one. The states of others are those before the call.
+// that have left a job unchanged, or replaced a job. The states of others are from before the call.
 func predictReplaceMany(m *queues, s step) outcome {
 	if m.putsTwice(s.Many) {
 		return refused(qless.ErrInvalid)
@@ -100,7 +100,7 @@ func (m *queues) putsTwice(steps []step) bool {
 	return false
 }
 
-// replaced returns the jid of the job that a step puts, or empty if it leaves a job unchanged.
+// replaced returns the jid of the job put by a step, or empty if the step leaves a job unchanged.
 func (m *queues) replaced(s step) string {
 	key := s.claim().Key
 	other := m.holder(key)
@@ -236,8 +236,8 @@ func (m *queues) replace(s step, j *job) {
 	m.enterLives([]*job{j})
 }
 
-// dueOf returns the due time of a waiting job that is replaced, and the score that it keeps if it
-// has a turn.
+// dueOf returns the due time of a replaced waiting job, and the score to keep for a job with a
+// turn.
 func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
 	switch {
 	case j.state == qless.StateScheduled:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rules are the invariants that hold for the keys whichever command and client has changed them.
+// rules are the invariants of the keys, for changes by any command and client.
 var rules = []invariant{
 	{"ghost", func(p *problems, k *keyspace, _ *queues) {
 		checkNamed(p, k, "", k.holders)
@@ -53,7 +53,7 @@ func (x *mix) checkRules(s step, reply any) *violation {
 	return nil
 }
 
-// checkPlacesOfAll is checkPlaces, except for jobs that were timed out and have been parked since.
+// checkPlacesOfAll is checkPlaces, except for jobs timed out and parked since.
 func checkPlacesOfAll(p *problems, k *keyspace, m *queues) {
 	var all problems
 	checkPlaces(&all, k, m)
@@ -96,7 +96,7 @@ func checkBatches(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkNotified checks that a job that reacts to failures does not wait for a failed one, unless a
+// checkNotified checks that a job that reacts to failures does not wait for a failed job, unless a
 // sweep will notify it.
 func checkNotified(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
@@ -130,7 +130,7 @@ func policyIn(options string) string {
 	return values.F.Do
 }
 
-// The limits of jobs. Those with a slash are of the family f.
+// The limits of jobs. Limits with a slash are of the family f.
 var limitNames = []string{"a", "b", "f/1", "f/2"}
 
 // limitsIn returns the limits in a field x:o.

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A step is one call with everything that it needs, so that it can be played again, alone or after
-// other steps. Zero and nil values are not given.
+// A step is one call with everything needed to play it again, alone or after other steps. Zero and
+// nil values are not given.
 type step struct {
 	Do   string        // the name of an action
 	Tick time.Duration // the advance of the clock before the call
@@ -22,8 +22,8 @@ type step struct {
 	Queue  string
 	Count  int
 
-	// A call on a job uses a handle that the worker got before: the latest one of the jid, or an
-	// older one. With Read, the job is read first. Without a handle, no call is made.
+	// A call on a job uses an earlier handle of the worker: the latest handle of the jid, or an older
+	// one. With Read, the job is read first. Without a handle, no call is made.
 	JID    string
 	Handle int
 	Read   bool
@@ -53,7 +53,7 @@ type step struct {
 	OnFailure string
 	Unique    string // a key, a space, and the mode of the claim
 	Replace   string // delay or due
-	After     string // the running job that it follows, as found by the model
+	After     string // the followed running job, as found by the model
 	Within    time.Duration
 	Result    string
 
@@ -124,7 +124,7 @@ func (s step) specs() []qless.JobSpec {
 	return jobs
 }
 
-// conditions are the options that refuse a put, by their names in steps.
+// conditions are the options for refusing a put, by their names in steps.
 var conditions = map[string]qless.If{
 	"absent": qless.IfAbsent, "finished": qless.IfFinished, "idle": qless.IfNotRunning,
 }
@@ -145,7 +145,7 @@ func (s step) leaves(j *job) bool {
 // seconds returns the step's delay.
 func (s step) seconds() float64 { return s.delay().Seconds() }
 
-// delay returns the delay, or 0 if there is none.
+// delay returns the delay, or 0 if missing.
 func (s step) delay() time.Duration {
 	if s.Delay == nil {
 		return 0
@@ -204,7 +204,7 @@ func actionOf(s step) *action {
 	panic("no action " + s.Do)
 }
 
-// onJob plays a call on a job, with the handle that the step names.
+// onJob plays a call on a job, with the handle named by the step.
 func onJob(call func(w *world, j *qless.Job, s step) outcome) func(*world, step) outcome {
 	return func(w *world, s step) outcome {
 		j, err := w.handle(s)
@@ -242,7 +242,7 @@ func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*que
 	}
 }
 
-// existing is the same for calls that any existing job accepts.
+// existing is the same for calls accepted by any existing job.
 func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) outcome {
 	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
 		if j == nil {
@@ -252,7 +252,7 @@ func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) 
 	})
 }
 
-// notOwned returns the reason why a worker may not end or renew a job; empty if it may.
+// notOwned returns why a worker may not end or renew a job; empty if it may.
 func notOwned(j *job, worker string) outcome {
 	switch {
 	case j == nil:
@@ -265,7 +265,7 @@ func notOwned(j *job, worker string) outcome {
 	return ""
 }
 
-// notRun is the same for a call that knows the time at which its worker popped the job.
+// notRun is the same for a call that knows the job's pop time.
 func notRun(h *handle, j *job, worker string) outcome {
 	if problem := notOwned(j, worker); problem != "" {
 		return problem
@@ -290,7 +290,7 @@ func notHeld(h *handle, j *job, worker string) outcome {
 // by returns the client of a step's worker.
 func (w *world) by(s step) *qless.Client { return w.clients[s.Worker] }
 
-// handle returns the job that a step names, or nil if the worker never got it.
+// handle returns the job named by a step, or nil if the worker never had it.
 func (w *world) handle(s step) (*qless.Job, error) {
 	key := handleKey{s.Worker, s.JID}
 	if s.Read {
@@ -306,7 +306,7 @@ func (w *world) handle(s step) (*qless.Job, error) {
 	return w.handles[key][s.Handle], nil
 }
 
-// give stores a job that a worker got.
+// give stores a job received by a worker.
 func (w *world) give(worker string, j *qless.Job) {
 	key := handleKey{worker, j.JID}
 	w.handles[key] = first(append([]*qless.Job{j}, w.handles[key]...), kept)

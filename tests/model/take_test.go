@@ -66,7 +66,7 @@ var takeActions = []action{
 	},
 }
 
-// got stores the jobs that a worker got, and shows them.
+// got stores the jobs received by a worker, and shows them.
 func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
 	return outcomeOf(err, func() string {
 		var all []string
@@ -81,8 +81,8 @@ func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
 // neededBy matches the part of a view with the job's dependents.
 var neededBy = regexp.MustCompile(`needed by \[[^]]*\], `)
 
-// shown shows the jobs that a call returned. A pop may show jobs before it finds one whose life is
-// over, so their dependents may fail after that.
+// shown shows the jobs returned by a call. A pop may show jobs before finding one with an ended
+// life, so their dependents may fail after that.
 func (s step) shown(jobs []string) string {
 	text := fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(jobs, " "))
 	if s.Do == "Pop" {
@@ -153,14 +153,14 @@ func (m *queues) allowed(queue string, wanted int) int {
 	return min(wanted, max(0, limit))
 }
 
-// dropDead ends the life of a job that is running or about to be handed out, if it is over in a
-// state.
+// dropDead ends the life of a running job, or of a job about to be handed out, if the life is over
+// in a state.
 func (m *queues) dropDead(j *job, state qless.State) bool {
 	return m.isDead(j, state) && m.endLife(j.jid, state)
 }
 
-// inGrace reports whether the worker of a job has got its grace period, which made the lock longer.
-// The field grace alone may be left from the worker before.
+// inGrace reports whether a job's worker has the grace period, which made the lock longer. The
+// field grace alone may be left from the previous worker.
 func (j *job) inGrace() bool { return j.grace && j.score != j.expires }
 
 // expire handles up to limit expired locks, besides those of jobs whose lives are over, and returns
@@ -210,7 +210,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 	return taken
 }
 
-// exhausted returns the failure of a job that has no retries left.
+// exhausted returns the failure of a job without retries.
 func (m *queues) exhausted(j *job) failure {
 	return failure{
 		group: "failed-retries-" + j.queue, when: inJSON(m.now),
@@ -253,7 +253,7 @@ func (m *queues) lock(j *job, s step) {
 	m.count(j.queue, m.now).waits++
 }
 
-// spawnDue puts up to limit due jobs of recurring ones.
+// spawnDue puts up to limit due jobs of recurring jobs.
 func (m *queues) spawnDue(queue string, limit int) {
 	var due []*recurring
 	for _, r := range m.recurring(queue) {
@@ -266,7 +266,7 @@ func (m *queues) spawnDue(queue string, limit int) {
 	}
 }
 
-// recurring returns the recurring jobs of a queue, the next one first.
+// recurring returns the recurring jobs of a queue, the next first.
 func (m *queues) recurring(queue string) []*recurring {
 	var all []*recurring
 	for _, r := range m.recurs {
@@ -280,8 +280,8 @@ func (m *queues) recurring(queue string) []*recurring {
 	return all
 }
 
-// spawn puts up to limit due jobs of a recurring one, and returns their number. With an interval of
-// whole seconds, they fall due on whole seconds.
+// spawn puts up to limit due jobs of a recurring job, and returns their number. With an interval of
+// whole seconds, jobs fall due on whole seconds.
 func (m *queues) spawn(r *recurring, limit int) int {
 	at := r.due
 	if r.interval == math.Floor(r.interval) {
@@ -302,7 +302,7 @@ func (m *queues) spawn(r *recurring, limit int) int {
 	return spawned
 }
 
-// putChild puts one job of a recurring one. It skips numbers that other jobs have.
+// putChild puts one job of a recurring job. It skips numbers taken by other jobs.
 func (m *queues) putChild(r *recurring, at float64) {
 	jid := ""
 	for jid == "" || m.jobs[jid] != nil {
@@ -319,7 +319,7 @@ func (m *queues) putChild(r *recurring, at float64) {
 	m.enqueue(j, at)
 }
 
-// moveDue moves up to limit jobs whose delay is over.
+// moveDue moves up to limit jobs with an ended delay.
 func (m *queues) moveDue(queue string, limit int) {
 	due := first(until(m.in(queue, "scheduled"), m.now), limit)
 	for n, j := range due {

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A worker that is cut off lets go of its jobs before others get them.
+// A worker cut off from the server lets go of its jobs before others receive them.
 func TestAWorkerThatIsCutOff(t *testing.T) {
 	for name, c := range cuts {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ type end struct{ namespace, device, addr, mac string }
 // program returns the words that run a program in the namespace.
 func (e end) program() []string { return []string{"ip", "netns", "exec", e.namespace} }
 
-// nowhere is a hardware address that no end has: packets to it are lost silently.
+// nowhere is an unused hardware address: packets to it are lost silently.
 const nowhere = "02:71:00:00:00:ff"
 
 var labs atomic.Int32
@@ -95,7 +95,7 @@ func (l *lab) ip(arguments string) {
 	require.NoError(l.t, err, "ip %s: %s", arguments, out)
 }
 
-// aim sets the address to which one end sends packets for the other.
+// aim sets the destination address of packets from one end to the other.
 func (l *lab) aim(from, to end, mac string) {
 	l.t.Helper()
 	l.ip("-n " + from.namespace + " neigh replace " + to.addr + " lladdr " + mac + " dev cable nud permanent")
@@ -173,7 +173,7 @@ func (e end) dial(ctx context.Context, network, addr string) (conn net.Conn, err
 func (e end) within(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends, so that no other goroutine gets it
+		runtime.LockOSThread() // never unlocked: the thread ends, and no other goroutine uses it
 		file, err := os.Open("/var/run/netns/" + e.namespace)
 		if err != nil {
 			done <- err

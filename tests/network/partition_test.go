@@ -56,7 +56,7 @@ func newGuardedLab(t testing.TB) *guarded {
 	return g
 }
 
-// follower returns a client beyond that asks the sentinels there for the master.
+// follower returns a client beyond, using the sentinels there to find the master.
 func (g *guarded) follower() *qless.Client {
 	g.t.Helper()
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
@@ -70,8 +70,8 @@ func (g *guarded) follower() *qless.Client {
 	return c
 }
 
-// A master is cut off with some of its clients, and the other side promotes the replica, so that
-// there are two masters until the cable is mended. Then only jobs of the old one are lost. A put
+// A master is cut off with some of its clients, and the other side promotes the replica, which
+// leaves two masters until the cable is mended. Then only jobs of the old master are lost. A put
 // that waits for the replica fails at once.
 func TestASplitBrain(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A wire carries packets between the two ends of a lab like a bad network: it loses some, and
-// delays each for a different time, so that they overtake each other.
+// A wire carries packets between the two ends of a lab like a bad network: it loses some packets,
+// and delays each for a different time, letting packets overtake each other.
 type wire struct {
 	loss          float64 // the share of packets lost
 	delay, jitter time.Duration
@@ -62,7 +62,7 @@ func newWiredLab(t testing.TB, w *wire) *lab {
 	return l
 }
 
-// Constants for creating a device whose packets a program reads and writes on Linux.
+// Constants for creating a device for reading and writing packets in a program on Linux.
 const (
 	setDevice   = 0x400454ca
 	justPackets = 0x1001 // IP packets without a header before them
@@ -170,7 +170,7 @@ func TestALossyWire(t *testing.T) {
 }
 
 // Only the connection of a worker's subscription becomes silent. The worker notices, and subscribes
-// on another one.
+// on another connection.
 func TestASilentSubscription(t *testing.T) {
 	t.Parallel()
 	w := &wire{}

@@ -9,14 +9,14 @@ import (
 	"github.com/qless/qless-go/lease"
 )
 
-// An Ending describes how End ends a job: as package lease does or, with a TryAgain, as the gateway
-// to Workq fails one.
+// An Ending describes how End ends a job: like package lease or, with a TryAgain, like the gateway
+// to Workq when it fails a job.
 type Ending struct {
 	Group    string
 	Message  string
 	Result   any
 	State    qless.State
-	TryAgain int // the number of such calls after which the job ends
+	TryAgain int // the number of such calls until the job ends
 }
 
 // End ends a job, and returns its state.

@@ -1,5 +1,5 @@
-// Package repairs has helpers for several test suites: commands that the public API offers in
-// another form, and short forms of selections.
+// Package repairs has helpers for several test suites: commands with another form in the public
+// API, and short forms of selections.
 package repairs
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// TimeOut takes running jobs from their workers, all or none, like clients in other languages.
+// TimeOut takes running jobs from their workers, all or none, like classic clients.
 func TimeOut(ctx context.Context, client *qless.Client, jids ...string) error {
 	args := make([]any, len(jids))
 	for i, jid := range jids {
@@ -19,8 +19,8 @@ func TimeOut(ctx context.Context, client *qless.Client, jids ...string) error {
 	return err
 }
 
-// UnfailInto puts failed jobs of a group into a queue, like clients in other languages. It returns
-// their number.
+// UnfailInto puts failed jobs of a group into a queue, like classic clients. It returns the number
+// of jobs.
 func UnfailInto(
 	ctx context.Context, client *qless.Client, queue, group string, count int,
 ) (int, error) {
@@ -29,7 +29,7 @@ func UnfailInto(
 	return int(n), err
 }
 
-// Unfail puts failed jobs of a group into their queues, and returns their number.
+// Unfail puts failed jobs of a group into their queues, and returns the number of jobs.
 func Unfail(
 	ctx context.Context, client *qless.Client, group string, count int, options ...qless.UnfailOption,
 ) (int, error) {
@@ -37,13 +37,13 @@ func Unfail(
 	return done.Changed, err
 }
 
-// HeldBy returns the jids of the jobs that a worker holds, ordered by the ends of their locks.
+// HeldBy returns the jids of the jobs held by a worker, ordered by lock expiry.
 func HeldBy(ctx context.Context, client *qless.Client, worker string) ([]string, error) {
 	page, err := inspect.New(client).HeldBy(worker).JIDs(ctx, inspect.Range{Limit: -1})
 	return page.Items, err
 }
 
-// Forget deletes the record of a job that has ended.
+// Forget deletes the record of an ended job.
 func Forget(ctx context.Context, client *qless.Client, jid string) error {
 	done, err := inspect.New(client).JIDs(jid).Forget(ctx)
 	for _, reason := range done.Reasons {

@@ -36,16 +36,16 @@ func Names() []string {
 	return names
 }
 
-// script is the script that has every command.
+// script is the script with every command.
 var script = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropInScript()) })
 
 // Text returns the script.
 func Text() string { return qless.DropInScript() }
 
-// SHA returns the digest by which a server knows the script.
+// SHA returns the digest of the script, known to servers.
 func SHA() string { return script().Hash() }
 
-// CommandOf returns the command of ours that a Redis command runs, or the empty string.
+// CommandOf returns the command of ours run by a Redis command, or the empty string.
 func CommandOf(args []any) string {
 	if len(args) < 4 || args[1] != SHA() && args[1] != Text() {
 		return ""
@@ -63,7 +63,7 @@ func Sent(command string) string {
 	return fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(command), command)
 }
 
-// RunDropIn runs a command with NOW and arguments, like clients in other languages.
+// RunDropIn runs a command with NOW and arguments, like classic clients.
 func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error) {
 	reply, err := script().Run(ctx, rdb, nil, line...).Result()
 	if errors.Is(err, redis.Nil) {
@@ -77,8 +77,8 @@ func Time(t time.Time) string {
 	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
 }
 
-// Run runs a command for a namespace at a time, or at the server's time if that is zero. It returns
-// the server's own error.
+// Run runs a command for a namespace at a time, or at the server's time if zero. It returns the
+// server's own error.
 func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time, command string,
 	args ...any) (any, error) {
 	now := ""

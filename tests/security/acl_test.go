@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// The scripts that the users of the page run.
+// The scripts run by the users of the page.
 var (
 	looking = []string{
 		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// user creates a user with rules on a server, and returns a client that logs in as that user.
+// user creates a user with rules on a server, and returns a client logged in as that user.
 func user(t testing.TB, server *testkit.Server, name string, rules []string) *redis.Client {
 	t.Helper()
 	admin := server.Client(t)
@@ -65,7 +65,7 @@ func rules(t testing.TB, name string) []string {
 	return slices.DeleteFunc(tour.Rules(t, name), func(rule string) bool { return rule[0] == '>' })
 }
 
-// granted returns the commands that rules allow.
+// granted returns the commands allowed by rules.
 func granted(rules []string) []string {
 	var names []string
 	for _, rule := range rules {
@@ -84,7 +84,7 @@ func newClient(t testing.TB, rdb *redis.Client) *qless.Client {
 	return c
 }
 
-// refusals returns the commands that the server refused, with the missing permissions.
+// refusals returns the commands refused by the server, with the missing permissions.
 func refusals(t testing.TB, server *testkit.Server) []string {
 	t.Helper()
 	entries, err := server.Client(t).ACLLog(t.Context(), 100).Result()
@@ -96,7 +96,7 @@ func refusals(t testing.TB, server *testkit.Server) []string {
 	return all
 }
 
-// optional is what the status asks for and does without.
+// optional is requested by the status, but not required.
 var optional = []string{"command config|get"}
 
 func TestAnApplicationNeedsNoMore(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAnApplicationNeedsNoMore(t *testing.T) {
 	require.Equal(t, optional, refusals(t, server))
 }
 
-// A URL with the number of a database needs one more command, which the page names.
+// A URL with the number of a database needs one more command, named on the page.
 func TestADatabaseWithANumberNeedsSelect(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestADashboardNeedsNoMore(t *testing.T) {
 	require.Equal(t, optional, refusals(t, server))
 }
 
-// The page grants exactly the commands that the scripts need by their headers.
+// The page grants exactly the commands needed by the scripts according to their headers.
 func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	admin := testkit.Start(t).Client(t)
 	infos, err := admin.Command(t.Context()).Result()

@@ -17,7 +17,7 @@ import (
 
 const root = "../.."
 
-// needsOf returns the commands that scripts need, as named in rules.
+// needsOf returns the commands needed by scripts, as named in rules.
 func needsOf(t testing.TB, scripts ...string) []string {
 	t.Helper()
 	facts, err := luasrc.FactsOf(os.DirFS(filepath.Join(root, "lua")))

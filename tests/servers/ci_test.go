@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A step that fails leaves none out, and is named in the last lines of the output.
+// A failing step leaves no other step out, and is named in the last lines of the output.
 func TestAFailedStepOfTheChecksIsNamedLast(t *testing.T) {
 	for name, failing := range map[string]string{
 		"none":           "",
@@ -38,8 +38,8 @@ func TestAFailedStepOfTheChecksIsNamedLast(t *testing.T) {
 	}
 }
 
-// check runs .ci/run with a make whose targets print their names, and of which some fail. It
-// returns the output, and the targets that were made.
+// check runs .ci/run with a make with targets that print their names, and sometimes fail. It
+// returns the output, and the targets made.
 func check(t *testing.T, failing string) (output string, made []string, err error) {
 	t.Helper()
 	folder := t.TempDir()

@@ -1,3 +1,3 @@
-// Package servers checks what the project says about other versions of the server. Its scripts
-// fetch them, and run the tests of other packages on each.
+// Package servers checks the project's claims about other versions of the server. Its scripts fetch
+// these versions, and run the tests of other packages on each.
 package servers

@@ -17,7 +17,7 @@ var (
 	row     = regexp.MustCompile(`(?m)^\| ([a-z]+)-(\S+) \| (\w+) (\S+) \| ([a-z, ]+) \| (\S+) \|$`)
 )
 
-// The page names each server that can be fetched, and the exact versions that passed.
+// The page names each fetchable server, and the exact versions that passed.
 func TestThePageListsTheServersThatPassed(t *testing.T) {
 	script, err := os.ReadFile("fetch.sh")
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// Offline returns a client whose server does not exist.
+// Offline returns a client for a server that does not exist.
 func Offline(t testing.TB) *qless.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

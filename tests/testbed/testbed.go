@@ -1,5 +1,5 @@
 // Package testbed provides the environment of tests with clients: a server, a client, and short
-// ways to use them.
+// ways to use both.
 package testbed
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// An Env is the environment of a test: a real server of its own, and a client whose worker is
-// called w1 and whose clock only the test moves.
+// An Env is the environment of a test: a separate real server, and a client with a worker called w1
+// and a clock moved only by the test.
 type Env struct {
 	*qless.Client
 	T      testing.TB
@@ -26,10 +26,10 @@ type Env struct {
 	Clock  *testkit.Clock
 
 	Live   bool     // use the server's clock
-	Ignore []string // keys that Dump skips
+	Ignore []string // keys skipped by Dump
 }
 
-// New returns an environment with a server of its own.
+// New returns an environment with a separate server.
 func New(t testing.TB) *Env {
 	t.Helper()
 	return NewOn(t, testkit.Start(t))
@@ -90,7 +90,7 @@ func (e *Env) Pops(queue string, count int) []*qless.Job {
 	return jobs
 }
 
-// Pop pops the next job of a queue, which must have one.
+// Pop pops the next job of a queue. The queue must have a job.
 func (e *Env) Pop(queue string) *qless.Job {
 	e.T.Helper()
 	jobs := e.Pops(queue, 1)
@@ -98,7 +98,7 @@ func (e *Env) Pop(queue string) *qless.Job {
 	return jobs[0]
 }
 
-// Read reads a job, which must exist.
+// Read reads an existing job.
 func (e *Env) Read(jid string) *qless.Job {
 	e.T.Helper()
 	job, err := e.Job(e.T.Context(), jid)
@@ -130,7 +130,7 @@ func (e *Env) Dump() testkit.Keyspace {
 	return all
 }
 
-// Unchanged requires that a function does not change the keyspace.
+// Unchanged requires that a function leaves the keyspace unchanged.
 func (e *Env) Unchanged(run func()) {
 	e.T.Helper()
 	before := e.Dump()

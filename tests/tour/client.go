@@ -86,7 +86,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	require.Equal(t, 1, moved.Changed)
 	do(errOf(inspect.New(c).JIDs(pop().JID).Timeout(ctx)))
-	do(repairs.TimeOut(ctx, c, pop().JID)) // as commands that only other clients use
+	do(repairs.TimeOut(ctx, c, pop().JID)) // as commands used only by other clients
 	do(errOf(repairs.UnfailInto(ctx, c, "tour", "no-group", 1)))
 	do(errOf(c.Do(ctx, "jobs", "scheduled", "tour")))
 	do(pop().Complete(ctx))
@@ -100,7 +100,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	recurring.Priority, recurring.Queue, recurring.Tags = 4, "elsewhere", []string{"blue"}
 	do(recurring.Update(ctx))
-	do(errOf(c.Do(ctx, "recur.tag", jid, "green"))) // like clients in other languages
+	do(errOf(c.Do(ctx, "recur.tag", jid, "green"))) // like classic clients
 	do(errOf(c.Do(ctx, "recur.untag", jid, "green")))
 	do(recurring.Cancel(ctx))
 
@@ -127,7 +127,7 @@ func Client(t testing.TB, c *qless.Client) {
 			do(repairs.Forget(ctx, c, "ended"))
 		}
 	}
-	t.Cleanup(func() { _ = c.Close() }) // ends the subscription of the waits
+	t.Cleanup(func() { _ = c.Close() }) // ends the waits' subscription
 
 	batch, err := c.NewBatch(ctx, "batches", qless.NewKlass[any]("K").Spec(nil, qless.OnFailureRun))
 	do(err)
@@ -237,7 +237,7 @@ func repair(t testing.TB, c *qless.Client) {
 	did(waiting.Cancel(ctx))
 }
 
-// lostLock pops a job, and pops it again when its lock has ended.
+// lostLock pops a job, and pops it again after lock expiry.
 func lostLock(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()

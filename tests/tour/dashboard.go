@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// Furnish fills a namespace for Dashboard: jobs in every state, a due job, a recurring one, and
-// workers that have not been seen for long.
+// Furnish fills a namespace for Dashboard: jobs in every state, a due job, a recurring job, and
+// workers not seen for long.
 func Furnish(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -48,10 +48,10 @@ func Furnish(t testing.TB, c *qless.Client) {
 	do(c.Config().Set(ctx, "max-worker-age", time.Nanosecond))
 }
 
-// dependents is the number of jobs that wait for one: too many for a script to read at once.
+// dependents is the number of jobs waiting for a parent: too many for a script to read at once.
 const dependents = 5000
 
-// Dashboard uses every method that only reads, after Furnish.
+// Dashboard uses every read-only method, after Furnish.
 func Dashboard(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()

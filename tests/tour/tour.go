@@ -1,5 +1,5 @@
 // Package tour goes through the commands of the API, for tests of servers and users that might
-// refuse one: a namespace on a cluster, a user with few permissions.
+// refuse a command: a namespace on a cluster, a user with few permissions.
 package tour
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// A Guide is a hook that notes the scripts that its clients run.
+// A Guide is a hook that notes the scripts run by its clients.
 type Guide struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -35,10 +35,10 @@ func (g *Guide) Missing(t testing.TB) []string {
 	return slices.DeleteFunc(scripts.Names(), func(name string) bool { return g.seen[name] })
 }
 
-// DialHook leaves dialing as it is.
+// DialHook leaves dialing unchanged.
 func (g *Guide) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook notes a script that is run by itself.
+// ProcessHook notes a script run outside a pipeline.
 func (g *Guide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -47,7 +47,7 @@ func (g *Guide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook notes scripts that are run in a pipeline.
+// ProcessPipelineHook notes scripts run in a pipeline.
 func (g *Guide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

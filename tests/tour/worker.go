@@ -82,7 +82,7 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	crowd(t, c, other)
 }
 
-// crowd runs a worker of more queues than it can ask at once.
+// crowd runs a worker with more queues than fit into one request.
 func crowd(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -141,8 +141,7 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 	return nil
 }
 
-// receive receives a waiting job, and one that arrives while the call waits, and cancels another
-// call.
+// receive receives a waiting job, and a job arriving during the wait, and cancels another call.
 func receive(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()

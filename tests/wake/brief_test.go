@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// brief asks for jobs as a worker that has recently counted the relays. It returns the reply's
+// brief asks for jobs like a worker that has recently counted the relays. It returns the reply's
 // numbers of relays and of jobs.
 func (e *env) brief(worker, count string, queues ...string) (listeners int64, jobs int) {
 	e.T.Helper()
@@ -24,8 +24,8 @@ func (e *env) brief(worker, count string, queues ...string) (listeners int64, jo
 	return items[3].(int64), max(0, len(items)-5)
 }
 
-// A brief reserve counts no relays, until one departs: then all reserves count them, and this one
-// does not listen.
+// A brief reserve counts no relays until a relay departs: then all reserves count them, and this
+// one does not listen.
 func TestABriefReserveCountsAfterARelayDeparts(t *testing.T) {
 	for _, queues := range [][]string{{"q"}, many(5), many(40)} {
 		e := newEnv(t, testkit.Start(t), "ql:")
@@ -91,7 +91,7 @@ func TestEntriesOfBusyWorkersArePassedOver(t *testing.T) {
 	}
 }
 
-// A lock that ends before the worker asks again is claimed, even in a queue that has nothing else.
+// A lock that expires before the worker asks again is claimed, even in an otherwise empty queue.
 func TestAQuietQueueWithShortLocks(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", "q-heartbeat", "5").Err())

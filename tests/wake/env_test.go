@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// poll is the time that a worker sleeps if nothing wakes it: far longer than patience.
+	// poll is how long a worker sleeps without a wake-up: far longer than patience.
 	poll = 10 * time.Minute
 
-	// patience turns a wake-up that never comes into a failure. A healthy one takes milliseconds.
+	// patience turns a missing wake-up into a failure. A healthy wake-up takes milliseconds.
 	patience = testkit.Patience
 )
 
@@ -33,7 +33,7 @@ type env struct {
 	ran chan string
 }
 
-// newEnv creates an env in a namespace of its own, on a server that all scenarios of a test share.
+// newEnv creates an env in a separate namespace, on a server shared by all scenarios of a test.
 func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
 	e := &env{testbed.NewOn(t, server), make(chan string, 100)}
@@ -43,7 +43,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	return e
 }
 
-// client creates a client for a namespace, with connections of its own.
+// client creates a client for a namespace, with separate connections.
 func (e *env) client(namespace string) *qless.Client {
 	e.T.Helper()
 	client, err := qless.New(e.Server.Client(e.T), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: namespace})
@@ -125,7 +125,7 @@ func (e *env) pop(queue, jid string) *qless.Job {
 
 var until = testkit.Until
 
-// foreignPut puts a job like another client's script, which wakes no worker.
+// foreignPut puts a job like another client's script, without waking workers.
 func (e *env) foreignPut(queue, jid string) {
 	e.T.Helper()
 	e.silentPut(queue, jid)
@@ -133,7 +133,7 @@ func (e *env) foreignPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.Publish(e.T.Context(), e.Namespace()+"log", told).Err())
 }
 
-// silentPut makes a job ready without publishing anything. It may make others ready at the same
+// silentPut makes a job ready without publishing anything. It may make other jobs ready at the same
 // time: more has their queues and jids.
 func (e *env) silentPut(queue, jid string, more ...string) {
 	e.T.Helper()

@@ -38,7 +38,7 @@ func (e *env) script(command string, args ...any) {
 	must(e, errOf(scripts.Run(e.T.Context(), e.Redis, e.Namespace(), time.Now(), command, args...)))
 }
 
-// jobsIn counts the parts of a queue in which a reserve may find jobs, now or later.
+// jobsIn counts the parts of a queue where a reserve may find jobs, now or later.
 func (e *env) jobsIn(queue string) (count int64) {
 	e.T.Helper()
 	for _, part := range []string{"work", "locks", "scheduled", "recur"} {
@@ -49,7 +49,7 @@ func (e *env) jobsIn(queue string) (count int64) {
 	return count
 }
 
-// Reserves skip queues that were found empty. All commands that fill one announce it, except for
+// Reserves skip queues found empty before. All commands that fill a queue announce that, except for
 // other clients' scripts.
 func TestFillingAnEmptyQueueIsAnnounced(t *testing.T) {
 	server := testkit.Start(t)

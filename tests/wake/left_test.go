@@ -49,8 +49,8 @@ func (e *env) claims(queue string) bool {
 	return count == 1
 }
 
-// A worker without free slots passes on the jobs of each of its queues, not just of the first one,
-// which may have no other worker.
+// A worker without free slots passes on the jobs of each of its queues, not just of the first
+// queue, which may have no other worker.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	for _, queue := range []string{"q1", "q2"} { // a new queue would make the workers look again
@@ -72,7 +72,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 }
 
 // A worker is woken for several jobs at once, takes one, and has no slots for the others. Another
-// worker must wait for the one that falls due later.
+// worker must wait for the job that falls due later.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -91,7 +91,7 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// Killed workers stay marked as idle. A put skips a bounded number of them, and finds the live one.
+// Killed workers stay marked as idle. A put skips a limited number, and finds the live one.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
@@ -114,7 +114,7 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 }
 
 // A worker that has not asked for three poll intervals is gone. Each poll of another worker removes
-// some of these.
+// some gone workers.
 func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
@@ -151,8 +151,8 @@ func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	require.InDelta(t, time.Now().Unix()+30, score, 20)
 }
 
-// A departing worker leaves no key of its own, even if one of its jobs was timed out: for clients
-// in other languages, that job stays in the worker's list.
+// A departing worker leaves no key behind, even if one of its jobs was timed out: for classic
+// clients, that job stays in the worker's list.
 func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	w := e.workerThat(qless.WorkerConfig{Queues: []string{"q"}, ShutdownTimeout: time.Millisecond}, busyUntil(t))

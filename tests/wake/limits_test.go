@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/tests/testbed"
 )
 
-// A job that its handler throttles is the only one of its queue, and of several.
+// A job throttled by its handler is the only job of its queue, and of several.
 func TestAThrottledJobRunsAgainWhenTheHoldEnds(t *testing.T) {
 	server := testkit.Start(t)
 	for name, queues := range map[string][]string{"one:": {"q"}, "two:": {"q", "another"}, "many:": many(40)} {
@@ -37,8 +37,8 @@ func TestAThrottledJobRunsAgainWhenTheHoldEnds(t *testing.T) {
 	}
 }
 
-// A worker waits for the jobs that the call itself adds to a queue with nothing but work: the
-// caller if it is idle, and otherwise another worker.
+// A worker waits for the jobs added by the call itself to a queue with nothing but work: the caller
+// if idle, and otherwise another worker.
 func TestWhatAReserveAddsToAQuietQueueIsWaitedFor(t *testing.T) {
 	cases := []struct {
 		name string

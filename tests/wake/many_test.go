@@ -35,7 +35,7 @@ func TestWhateverMakesAJobReadyWakesAWorkerOfManyQueues(t *testing.T) {
 	}
 }
 
-// Each worker is woken in turn, and again once it is idle again.
+// Each worker is woken in turn, and again once idle again.
 func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	config := qless.WorkerConfig{Queues: many(40), Concurrency: 1}
@@ -94,7 +94,7 @@ func TestListHasNoEntryWhileAllItsWorkersAreBusy(t *testing.T) {
 	require.EqualValues(t, 1, entries(), "for others")
 }
 
-// Killed workers of a list prevent neither the others from being woken nor the list from ending.
+// Killed workers of a list prevent neither wake-ups of the others nor the end of the list.
 func TestKilledWorkersOfManyQueues(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx, queues := t.Context(), many(40)
@@ -188,8 +188,8 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	require.Positive(t, wait)
 }
 
-// Many jobs that arrive at once wake several workers, so that the last job does not wait for a
-// chain of wake-ups.
+// Many jobs that arrive at once wake several workers, to keep the last job from waiting for a chain
+// of wake-ups.
 func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 	for jobs, want := range map[int]int64{1: 1, 10: 1, 11: 2, 100: 10, 500: 16} {
 		e := newEnv(t, testkit.Start(t), "ql:")

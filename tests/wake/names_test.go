@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Names that would join to the same text are still those of two lists: a worker of one waits for
+// Names that would join to the same text are still names of two lists: a worker of one waits for
 // jobs of its own queues.
 func TestQueuesWithOddNamesAreListsOfTheirOwn(t *testing.T) {
 	for _, more := range []int{0, 20} {

@@ -23,7 +23,7 @@ import (
 type way struct {
 	name string
 	set  func(e *env) // called before workers start; may be nil
-	do   func(e *env) // called while they are idle
+	do   func(e *env) // called while workers are idle
 }
 
 func must(e *env, err error) {
@@ -31,7 +31,7 @@ func must(e *env, err error) {
 	require.NoError(e.T, err)
 }
 
-// held keeps a job that the env's client has popped until the way needs it.
+// held keeps a job popped by the env's client until needed by the way.
 type held struct{ job *qless.Job }
 
 // hold puts and pops a job.
@@ -72,7 +72,7 @@ func (h *held) full(e *env) {
 	e.put("q", "j")
 }
 
-// limited makes a limit full: the job "first" has its only slot, for so long that no job that waits
+// limited makes a limit full: the job "first" has the only slot, for so long that no job waiting
 // for the limit falls due in the test.
 func (h *held) limited(e *env) {
 	must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1}))
@@ -80,7 +80,7 @@ func (h *held) limited(e *env) {
 	e.put("q", "j", qless.Limits{"api"})
 }
 
-// soon is the time after which an event of a way happens.
+// soon is how long until an event of a way happens.
 const soon = 300 * time.Millisecond
 
 func ways() []way {
@@ -354,7 +354,7 @@ func (e *env) recurring(jid string) *qless.RecurringJob {
 	return job
 }
 
-// wanted returns the job that a way makes ready.
+// wanted returns the job made ready by a way.
 func (w way) wanted() string {
 	if strings.Contains(w.name, "recur") {
 		return "r-1"
@@ -372,7 +372,7 @@ func TestWhateverMakesAJobReadyWakesAReceive(t *testing.T) {
 	eachWay(t, server, (*env).receiver, func(*env) {})
 }
 
-// A cut subscription delays a job no longer than until it is restored.
+// A cut subscription delays a job no longer than until restored.
 func TestWakeUpsOutliveTheirConnections(t *testing.T) {
 	server := testkit.Start(t)
 	for _, start := range []func(e *env){(*env).idleWorker, (*env).receiver} {

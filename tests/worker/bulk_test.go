@@ -18,13 +18,13 @@ import (
 
 var rows = qless.NewKlass[int]("Row")
 
-// A bulkCall is what a bulk handler was called with.
+// A bulkCall has the arguments of a call of a bulk handler.
 type bulkCall struct {
 	ctx     context.Context
 	members []*qless.Member[int]
 }
 
-// A bulkWorker records the calls of its bulk handler, each of which the test ends.
+// A bulkWorker records the calls of its bulk handler. The test ends each call.
 type bulkWorker struct {
 	*testWorker
 	e     *env
@@ -33,7 +33,7 @@ type bulkWorker struct {
 	ctx   context.Context // of the last call
 }
 
-// bulk returns a worker with a bulk handler of rows, which is not started.
+// bulk returns a worker with a bulk handler of rows, not yet started.
 func (e *env) bulk(
 	config qless.WorkerConfig, bulk qless.Bulk, options ...qless.HandleOption,
 ) *bulkWorker {
@@ -58,7 +58,7 @@ func (w *bulkWorker) begin() {
 	require.NoError(w.e.T, w.Start(context.Background()))
 }
 
-// put puts rows with these numbers, which are also their jids.
+// put puts rows with these numbers, also used as jids.
 func (w *bulkWorker) put(from, to int, options ...qless.PutOption) {
 	w.e.T.Helper()
 	var specs []qless.JobSpec
@@ -92,7 +92,7 @@ func (w *bulkWorker) becomes(state qless.State, numbers ...int) {
 	}
 }
 
-// holds waits until the worker holds a number of jobs that it does not run.
+// holds waits until the worker has prefetched a number of jobs.
 func (w *bulkWorker) holds(jobs int) {
 	w.e.T.Helper()
 	until(w.e.T, "the worker holds the jobs", func() bool { return w.Stats().Prefetched == jobs })
@@ -332,7 +332,7 @@ func TestConcurrencyCountsCalls(t *testing.T) {
 		all = append(all, called...)
 		w.end <- nil
 	}
-	// Jobs that were handed back may return after those behind them.
+	// Jobs handed back may return after the jobs behind them.
 	require.ElementsMatch(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, all)
 	until(t, "all are complete", func() bool { return w.Stats().Completed == 8 })
 }
@@ -385,7 +385,7 @@ func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 	require.ElementsMatch(t, []string{"0", "1"}, []string{<-wrapped, <-wrapped})
 }
 
-// A job with wrong data, or one that a middleware ends, is no member.
+// A job with wrong data, or ended by a middleware, is no member.
 func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})

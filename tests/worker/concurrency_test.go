@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// asked returns the number of jobs asked for by each request that names a queue.
+// asked returns the number of jobs requested by each request for a queue.
 func (w *testWorker) asked(queue string) (counts []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,8 +31,8 @@ func (w *testWorker) asked(queue string) (counts []string) {
 	return counts
 }
 
-// capped starts a worker of the queues q and p whose klass K is capped at a number of jobs. They
-// are held until the test ends them.
+// capped starts a worker of the queues q and p with a cap on jobs of klass K. Jobs are held until
+// ended by the test.
 func (e *env) capped(most int) (w *testWorker, running chan *qless.Job, end chan error) {
 	e.T.Helper()
 	w = e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}})
@@ -235,7 +235,7 @@ func TestValuesOfConcurrency(t *testing.T) {
 	}
 }
 
-// started returns the time at which a running job was taken, by the server's clock.
+// started returns when a running job was taken, by the server's clock.
 func (e *env) started(jid string) time.Duration {
 	e.T.Helper()
 	text := must(e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result())(e.T)

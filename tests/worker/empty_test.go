@@ -16,8 +16,8 @@ import (
 
 var orders = []string{"ordered", "round-robin", "shuffled"}
 
-// A reserve over several queues skips queues that were found empty, and still finds the same jobs
-// as one that checks all of them.
+// A reserve over several queues skips queues found empty before, and still finds the same jobs as a
+// reserve that checks all queues.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	t.Parallel()
 	seed := testkit.Seed(t)

@@ -154,7 +154,7 @@ func (e *env) dropPassword(password string) {
 	require.NoError(e.T, rdb.ConfigSet(e.T.Context(), "requirepass", "").Err())
 }
 
-// A server that refuses does answer, and its reason is more useful than the fact that it is
+// A refusing server does answer, and the reason is more useful than the fact that the server is
 // reachable.
 func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -290,7 +290,7 @@ func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 	}
 }
 
-// unwritable runs a test on a server that can refuse all writes, for each way to make it do so.
+// unwritable runs a test on a server refusing all writes, for each way to refuse.
 func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) {
 	for what, commands := range map[string][2][]any{
 		"a replica": {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},

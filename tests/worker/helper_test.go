@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// noon is the time at which the tests' clocks start.
+// noon is the start time of the tests' clocks.
 var noon = testkit.Noon
 
 // patience turns a hang into a failure.
@@ -84,7 +84,7 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	return e
 }
 
-// A testWorker is a worker with a connection of its own. The test sees its scripts and log.
+// A testWorker is a worker with a separate connection. The test sees its scripts and log.
 type testWorker struct {
 	*qless.Worker
 	*tap
@@ -97,15 +97,15 @@ type testWorker struct {
 // workersMade counts the workers of all tests, which need distinct names on the server.
 var workersMade atomic.Int32
 
-// worker creates a worker of the server. Its poll interval is an hour unless the config sets it, so
-// only wake-ups make it ask again. It is stopped with the test.
+// worker creates a worker of the server. The poll interval is an hour unless set by the config, so
+// only wake-ups make the worker ask again. It is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	e.T.Helper()
 	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
 }
 
-// workerAt creates a worker that reaches the server at an address. Its clock is the server's unless
-// the client's config has one.
+// workerAt creates a worker that reaches the server at an address. The worker's clock is the
+// server's unless the client's config has a clock.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.ClientConfig) *testWorker {
 	e.T.Helper()
 	connection := testkit.Options(addr)
@@ -143,7 +143,7 @@ func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan
 	return e.working(config, handler), running, end
 }
 
-// newWorker creates a worker, which must succeed.
+// newWorker creates a valid worker.
 func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
 	t.Helper()
 	w := must(qless.NewWorker(client, config))(t)
@@ -163,13 +163,13 @@ func (w *testWorker) needsHandler() {
 	}
 }
 
-// Start starts the worker. Without a handler from the test, it has one for a klass that no job has.
+// Start starts the worker. Without a handler from the test, it has one for an unused klass.
 func (w *testWorker) Start(ctx context.Context) error {
 	w.needsHandler()
 	return w.Worker.Start(ctx)
 }
 
-// Run starts the worker as Start does.
+// Run starts the worker like Start.
 func (w *testWorker) Run(ctx context.Context) error {
 	w.needsHandler()
 	return w.Worker.Run(ctx)
@@ -209,7 +209,7 @@ func (w *testWorker) stopLate(jids ...string) {
 var stopped = qless.ErrStopped
 
 // gate holds back every call of a script until open is called, either before it is sent, or before
-// its answer arrives. It reports each.
+// its answer arrives. It reports each call.
 func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -228,7 +228,7 @@ func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, op
 	return seen, open
 }
 
-// idle waits until the worker has been seen to be idle n times.
+// idle waits until the worker has been seen idle n times.
 func (w *testWorker) idle(n int) tapped {
 	w.t.Helper()
 	return w.await(w.t, "an idle worker", n, func(c tapped) bool { return c.idle })
@@ -241,7 +241,7 @@ func (w *testWorker) outcome(jid string) reported {
 	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
 }
 
-// ends waits until the worker has completed a job, whatever it has reported before.
+// ends waits until the worker has completed a job, regardless of earlier reports.
 func (w *testWorker) ends(jid string) reported {
 	w.t.Helper()
 	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }
@@ -259,7 +259,7 @@ func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ..
 	return e.Read(jid), got
 }
 
-// A journal records a log. Like loggers that add the worker's state to messages, it asks for that.
+// A journal records a log. Like loggers that add the worker's state to messages, it asks for it.
 type journal struct {
 	worker  atomic.Pointer[qless.Worker]
 	mu      sync.Mutex
@@ -320,8 +320,8 @@ func (j *journal) await(t testing.TB, text string, n int) {
 	}
 }
 
-// hold returns a handler that reports each job that it is given, and ends when its context does, or
-// with the error sent to the second channel.
+// hold returns a handler that reports each of its jobs, and ends with its context, or with the
+// error sent to the second channel.
 func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 	running, end = make(chan *qless.Job, 1000), make(chan error, 1000)
 	return func(ctx context.Context, job *qless.Job) error {

@@ -21,7 +21,7 @@ type sleeper struct {
 	pubsub *redis.PubSub
 }
 
-// sleeper creates an idle worker of some queues, which listens to its wake-ups.
+// sleeper creates an idle worker of some queues, listening for wake-ups.
 func (e *env) sleeper(name string, queues ...string) *sleeper {
 	e.T.Helper()
 	pubsub := e.Redis.Subscribe(e.T.Context(), "ql:x:wake:"+name)
@@ -46,7 +46,7 @@ func (s *sleeper) woken(queue string) {
 	require.Equal(s.e.T, queue, soon(s.e.T, "a wake-up of "+s.name, s.wakes).Payload)
 }
 
-// asleep requires that the sleeper was not woken: a message sent now is the first that it receives.
+// asleep requires that the sleeper was not woken: a message sent now is the first to arrive.
 func (s *sleeper) asleep() {
 	s.e.T.Helper()
 	require.NoError(s.e.T, s.e.Redis.Publish(s.e.T.Context(), "ql:x:wake:"+s.name, "nothing").Err())
@@ -58,14 +58,14 @@ func waits(e *env, queue string) { e.Put(queue, qless.JID("j")) }
 
 func runs(e *env, queue string) { waits(e, queue); e.Pop(queue) }
 
-// fills makes the queue q run as many jobs as it may, while another one waits.
+// fills makes the queue q run as many jobs as it may, while another job waits.
 func fills(e *env) {
 	e.Set("q-max-concurrency", 1)
 	runs(e, "q")
 	e.Put("q")
 }
 
-// Every way of making a job ready wakes one worker of its queue: the one that is idle for longest.
+// Every way of making a job ready wakes one worker of its queue: the longest idle worker.
 // tests/wake has more ways, and workers that run the jobs.
 func TestWhatWakesAWorker(t *testing.T) {
 	onJob := func(act func(ctx context.Context, job *qless.Job) error) func(context.Context, *env) error {

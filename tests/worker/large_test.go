@@ -28,7 +28,7 @@ func (e *env) putLarge(queue, jid string, size int) {
 	must(client.Queue(queue).Put(e.T.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid)))(e.T)
 }
 
-// A reply has a bounded number of bytes, however many slots the worker has, but at least one job.
+// A reply has a bounded number of bytes, regardless of the worker's slots, but at least one job.
 func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	wanted := map[string][][]string{
 		"ordered":     {{"j0", "j1"}, {"j2"}, {"j3"}, {"j4", "j5"}, {"r"}},
@@ -63,7 +63,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 }
 
-// Small jobs do not overtake lost ones that do not fit.
+// Small jobs do not overtake lost jobs that do not fit.
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -139,8 +139,8 @@ func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
 	}
 }
 
-// reserveAll reserves jobs of queues, by default q and r, until there are no more, and returns the
-// jids of each reply.
+// reserveAll reserves jobs of queues, by default q and r, until none are left, and returns the jids
+// of each reply.
 func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
 	e.T.Helper()
 	count, cursor := 250, "0"
@@ -211,8 +211,8 @@ func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 	require.GreaterOrEqual(t, reports, 3)
 }
 
-// putDependents puts a job into one queue, and jobs that wait for it into another queue, which has
-// no worker of ours.
+// putDependents puts a job into one queue, and its dependents into another queue, without our
+// workers.
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.T.Helper()
 	base = e.Put("q")
@@ -252,7 +252,7 @@ func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
 	e.awaitReleased(900)
 }
 
-// A program completed a job, and ended before it had released all of its dependents.
+// A program completed a job, and ended before releasing all dependents.
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)
@@ -268,7 +268,7 @@ func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 // maxText is the bound of each text of a failure, in bytes.
 const maxText = 16 << 10
 
-// longTexts are texts of which a job must not keep everything.
+// longTexts are texts too long to be kept whole by a job.
 func longTexts() map[string]string {
 	return map[string]string{
 		"one line": "first " + strings.Repeat("ä", 3<<20) + " last",

@@ -70,7 +70,7 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	until(t, "it counts", func() bool { return w.Stats().Canceled == 1 })
 }
 
-// A worker that has found only jobs whose lives have ended asks again at once.
+// A worker that has found only expired jobs asks again at once.
 func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 	e := newLiveEnv(t)
 	specs := make([]qless.JobSpec, 1000)
@@ -104,8 +104,7 @@ func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
 	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read("short").History))
 }
 
-// Of two locks that end at different times, the longer one is not renewed whenever the shorter one
-// is.
+// Of two locks with different expiry times, the longer is not renewed whenever the shorter is.
 func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// holding starts a worker whose handler holds its job until its context ends, and puts a job. A
-// send to end ends the handler. The causes of ended contexts go to the last channel.
+// holding starts a worker with a handler that holds its job until its context ends, and puts a job.
+// A send to end ends the handler. The causes of ended contexts go to the last channel.
 func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
 	e.T.Helper()
 	w = e.worker(config)
@@ -34,7 +34,7 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 	return w, jid, end, causes
 }
 
-// tell sends a worker an event of a job, as the server does.
+// tell sends a worker an event of a job, like the server.
 func (e *env) tell(w *testWorker, jid, event string) {
 	e.T.Helper()
 	message := fmt.Sprintf(`{"jid":%q,"event":%q,"worker":%q}`, jid, event, w.Name())
@@ -72,7 +72,7 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	require.Len(t, w.Stats().Running, 8)
 }
 
-// A job whose hash was replaced by another type makes the script fail.
+// A job with a hash replaced by another type makes the script fail.
 func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
@@ -149,8 +149,8 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 	}
 }
 
-// A lock that the handler itself ended on the server is not lost, even if a renewal is refused
-// before the handler receives the answer. Nothing more is reported, whatever the handler returns.
+// A lock ended on the server by the handler itself is not lost, even if a renewal is refused before
+// the handler receives the answer. Nothing more is reported, regardless of the handler's result.
 func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	for script, c := range map[string]struct {
 		end    func(ctx context.Context, job *qless.Job) error
@@ -290,7 +290,7 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	w.stopNow()
 }
 
-// Once a job is given up, a renewal on its way does not lock it.
+// Once a job is given up, a renewal under way does not lock it.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set("heartbeat", "0.6")
@@ -501,7 +501,7 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	}
 }
 
-// Other clients may set a heartbeat with which locks end as they begin.
+// Other clients may set a heartbeat time that makes locks expire at once.
 func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 	for _, seconds := range []string{"0", "-10"} {
 		e := newLiveEnv(t)

@@ -14,14 +14,14 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// misdeeds are what a user's function may do instead of returning. A block ends with the test.
+// misdeeds are actions of a user's function instead of returning. A block ends with the test.
 var misdeeds = map[string]func(ended <-chan struct{}){
 	"panic":  func(<-chan struct{}) { panic("a misdeed") },
 	"goexit": func(<-chan struct{}) { runtime.Goexit() },
 	"block":  func(ended <-chan struct{}) { <-ended },
 }
 
-// A setting is what a function of a user is given in. Its functions must call do.
+// A setting is the environment for a user's function. Its functions must call do.
 type setting struct {
 	client     qless.ClientConfig
 	worker     qless.WorkerConfig
@@ -42,7 +42,7 @@ type nilError struct{ text *string }
 func (e *nilError) Error() string { return *e.text }
 func (e *nilError) Is(error) bool { panic("Is") }
 
-// A badCodec leaves data as it is but for the texts "bad", which it encodes, and "worse".
+// A badCodec leaves data unchanged except for the texts "bad", when encoding, and "worse".
 type badCodec struct{ encode, decode func() }
 
 func (badCodec) Name() string { return "bad" }
@@ -59,7 +59,7 @@ func (c badCodec) Encode(_ string, data []byte) ([]byte, string, error) {
 
 func (c badCodec) Decode(_ string, data []byte) ([]byte, error) { c.decode(); return data, nil }
 
-// A badLog is a handler all of whose calls end badly.
+// A badLog is a handler with calls that all end badly.
 type badLog struct{ do func() }
 
 func (l badLog) Enabled(context.Context, slog.Level) bool  { l.do(); return true }
@@ -68,11 +68,11 @@ func (l badLog) WithAttrs([]slog.Attr) slog.Handler        { l.do(); return l }
 func (l badLog) WithGroup(string) slog.Handler             { l.do(); return l }
 
 // A misplaced misdeed ends the job "bad" in a group of failures, or leaves it running. The message
-// of the failure tells of it, or the log.
+// of the failure, or the log, describes the misdeed.
 type misplaced struct {
 	install              func(s *setting)
 	panic, goexit, block string // the group; "" if the job keeps running
-	told                 string // in the log; "" if the failure tells it
+	told                 string // in the log; "" if described by the failure
 }
 
 const (
@@ -80,7 +80,7 @@ const (
 	isLogged = "the log, but for the log's own"
 )
 
-// places are the functions of users that the goroutines of a worker call.
+// places are the users' functions called by a worker's goroutines.
 var places = map[string]misplaced{
 	"qless.Handler": {
 		install: func(s *setting) {
@@ -321,7 +321,7 @@ type badData struct{ do func() }
 
 func (d badData) MarshalJSON() ([]byte, error) { d.do(); return []byte("{}"), nil }
 
-// inSchedules gives the functions that schedules call.
+// inSchedules returns the functions called by schedules.
 var inSchedules = map[string]func(do func(), s *qless.Schedule, c *qless.ClientConfig){
 	"Data": func(do func(), s *qless.Schedule, _ *qless.ClientConfig) { s.Job.Data = badData{do} },
 	"Headers": func(do func(), _ *qless.Schedule, c *qless.ClientConfig) {

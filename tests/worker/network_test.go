@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// proxiedWorker starts a worker that completes its jobs, over connections that the proxy cuts.
+// proxiedWorker starts a worker that completes its jobs, over connections cut by the proxy.
 func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
 	e.T.Helper()
 	proxy := testkit.NewProxy(e.T, e.Server.Addr())
@@ -28,7 +28,7 @@ func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Pr
 }
 
 // beforeItHears calls run when the worker has reserved a job, but does not know it yet. If run
-// returns an error, the worker gets that instead of the answer.
+// returns an error, the worker receives that error instead of the answer.
 func (w *testWorker) beforeItHears(jid string, run func() error) {
 	w.instead("reserve", func(send func() error) error {
 		if err := send(); err != nil || w.observer.HGet(w.t.Context(), "ql:j:"+jid, "state").Val() != "running" {
@@ -80,7 +80,7 @@ func TestAReservationWhoseAnswerIsTooLateIsNotRun(t *testing.T) {
 }
 
 // If the answer to a reservation is lost, its jobs are released if no other worker can have the
-// same name. Otherwise the locks have to end.
+// same name. Otherwise the locks must expire.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	for name, history := range map[string][]string{
@@ -129,7 +129,7 @@ func (p *pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // The server counts a worker as idle, but the worker does not know because it never received the
-// answer. When it is paused, it is removed from the idle ones anyway.
+// answer. When paused, the worker is removed from the idle workers anyway.
 func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())

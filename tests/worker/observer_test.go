@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A witness records the events that a worker's observer receives.
+// A witness records the events received by a worker's observer.
 type witness struct {
 	mu     sync.Mutex
 	events []qless.JobEvent
@@ -50,7 +50,7 @@ func kinds(events []qless.JobEvent) []qless.JobEventKind {
 	return all
 }
 
-// ends waits until a job has ended, and returns that event. The events before it must be the given
+// ends waits until a job has ended, and returns that event. The earlier events must be the given
 // ones.
 func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) qless.JobEvent {
 	t.Helper()
@@ -87,13 +87,13 @@ func loses(do func(ctx context.Context, job *qless.Job) error) qless.Handler {
 	}
 }
 
-// A runEnd is a way in which a run ends, and how the observer, the log and the rates tell of it.
+// A runEnd is a way for a run to end, with the effects on the observer, the log and the rates.
 type runEnd struct {
 	handler qless.Handler
 	outcome qless.Outcome
 	ending  string
 	log     string // the level and the error
-	rates   string // the counts of completed, failed and retried jobs; empty if it is no run
+	rates   string // the counts of completed, failed and retried jobs; empty if not a run
 	also    qless.JobEventKind
 	err     error // of the other event and, unless it is a panic, of the end
 }
@@ -314,7 +314,7 @@ func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
 	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
 }
 
-// A worker may take a job again that it has lost.
+// A worker may take a lost job again.
 func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	e := newLiveEnv(t)
 	o := &witness{}
@@ -373,7 +373,7 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
 }
 
-// An observer records the calls that it receives.
+// An observer records its calls.
 type observer struct {
 	mu    sync.Mutex
 	calls []qless.Command

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// inAnHour is a backoff that keeps a job out of the way.
+// inAnHour is a backoff to keep a job out of the way.
 func inAnHour(*qless.Job, int, error) time.Duration { return time.Hour }
 
 // returns returns a handler that changes its job's data, sets a result and returns an error.
@@ -25,7 +25,7 @@ func returns(err error) qless.Handler {
 	}
 }
 
-// spoils returns a handler that leaves data that is no JSON, and returns an error.
+// spoils returns a handler that leaves invalid JSON as data, and returns an error.
 func spoils(err error) qless.Handler {
 	return func(_ context.Context, job *qless.Job) error {
 		job.Data = raw("{")
@@ -39,14 +39,14 @@ func late(ctx context.Context, _ *qless.Job) error {
 	return nil
 }
 
-// dueIn returns the time that a scheduled job has to wait.
+// dueIn returns the remaining wait of a scheduled job.
 func (e *env) dueIn(queue, jid string) time.Duration {
 	e.T.Helper()
 	at := must(e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result())(e.T)
 	return time.Until(time.UnixMicro(int64(at * 1e6)))
 }
 
-// became tells what became of a job of the queue q.
+// became describes the state of a job of the queue q.
 func (e *env) became(job *qless.Job) string {
 	e.T.Helper()
 	text := fmt.Sprintf("%s %s, %d/%d left, %s", job.State, job.Queue, job.Remaining, job.Retries, job.Data)
@@ -72,8 +72,8 @@ func (e *env) became(job *qless.Job) string {
 }
 
 func TestWhatBecomesOfAJob(t *testing.T) {
-	// with returns a function that runs a job at a worker with a config, and checks what the worker
-	// reports, what the server answers, and what became of the job.
+	// with returns a function that runs a job at a worker with a config, and checks the worker's
+	// report, the server's answer, and the state of the job.
 	with := func(config qless.WorkerConfig) func(string, qless.Handler, string, string, ...qless.PutOption) {
 		return func(name string, handler qless.Handler, reported, became string, options ...qless.PutOption) {
 			t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestANextThatClosesACircleFailsTheJob(t *testing.T) {
 	require.Equal(t, []string{"runs"}, e.Read("waits").Dependencies)
 }
 
-// A program may keep such errors in variables that several handlers return.
+// A program may keep such errors in variables, returned by several handlers.
 func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 8})
@@ -214,7 +214,7 @@ func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	}
 }
 
-// A handler that computes the remaining time may get a negative one.
+// A handler that computes the remaining time may arrive at a negative time.
 func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Tests that set how long jobs may be held ahead are in worker_prefetch_test.go of the library.
+// Tests that set how long jobs may be prefetched are in worker_prefetch_test.go of the library.
 
-// overruns makes a worker with one slot run a job that does not end, after enough short ones that
-// it takes the jobs m, z and a ahead, unless it is slow. The returned channel ends that job.
+// overruns makes a worker with one slot run an endless job, after enough short jobs to make it
+// prefetch the jobs m, z and a, unless it is slow. The returned channel ends that job.
 func (e *env) overruns() chan error {
 	e.T.Helper()
 	for range 100 {
@@ -50,7 +50,7 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 	end <- nil
 }
 
-// Two workers share a queue. One gets a job that does not end, with others behind it.
+// Two workers share a queue. One has an endless job, with others behind it.
 func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	e := newLiveEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
@@ -147,8 +147,8 @@ func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 	}
 }
 
-// A reserve checks a limited number of queues and workers. If there are more, it takes nothing
-// ahead.
+// A reserve checks a limited number of queues and workers. If there are more, it prefetches
+// nothing.
 func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})

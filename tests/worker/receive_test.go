@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/lease"
 )
 
-// A receiving is a client whose scripts the test sees, with its received jobs.
+// A receiving is a client with scripts seen by the test, and with its received jobs.
 type receiving struct {
 	*qless.Client
 	*tap
@@ -221,7 +221,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 	}
 }
 
-// A call that is canceled before the next request to the server takes nothing.
+// A call canceled before the next request to the server takes nothing.
 func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
@@ -293,7 +293,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// A release that the server refuses temporarily is sent again.
+// A release temporarily refused by the server is sent again.
 func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")

@@ -34,7 +34,7 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	require.Equal(t, qless.StateRunning, e.Read("refused").State, "its lock ends by itself")
 }
 
-// A report that is held back delays nothing else.
+// A held-back report delays nothing else.
 func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	const jobs = 300

@@ -14,8 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/stacks"
 )
 
-// workerInfo returns a worker's information about itself, or nil if there is none or it is not
-// listed.
+// workerInfo returns a worker's information about itself, or nil if missing or not listed.
 func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
 	e.T.Helper()
 	workers := must(inspect.New(e.Client).Workers(e.T.Context()))(e.T)

@@ -212,7 +212,7 @@ func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
 	}
 }
 
-// A waiting jid whose job is gone, as other clients may leave behind, is skipped.
+// A waiting jid without a job, perhaps left by other clients, is skipped.
 func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -233,7 +233,7 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// Queues that get no turn cost nothing.
+// Queues without a turn cost nothing.
 func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -370,7 +370,7 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
-	// A queue appears. When the worker receives the cancel after it, it has received that as well.
+	// A queue appears. A worker that receives the later cancel has received the appearance as well.
 	moved := must(repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5))(t)
 	require.Equal(t, 1, moved)
 	require.NoError(t, e.Cancel(t.Context(), "canceled"))
@@ -428,7 +428,7 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 }
 
 // A reserve finds the first of its queues empty. In the last queue, it finds a job without retries
-// whose lock has ended, for which a job of the first queue waits.
+// and with an expired lock: the parent of a job in the first queue.
 func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
 	t.Parallel()
 	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderRoundRobin, qless.OrderShuffled} {

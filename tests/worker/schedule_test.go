@@ -116,7 +116,7 @@ func TestTheJobOfASchedule(t *testing.T) {
 	require.Equal(t, 2, job.Retries)
 }
 
-// A job is put whether or not the one before is done, unless both have the same jid.
+// A job is put whether or not the previous job is done, unless both have the same jid.
 func TestScheduledJobsMayOverlap(t *testing.T) {
 	e := newEnv(t)
 	both := []qless.Schedule{

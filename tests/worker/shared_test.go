@@ -18,8 +18,8 @@ import (
 	"github.com/qless/qless-go/shards"
 )
 
-// A sharing is a client with several workers that ask again only after an hour, unless they are
-// woken. Each has a queue of its own.
+// A sharing is a client with several workers that ask again only after an hour, unless woken. Each
+// worker has a separate queue.
 type sharing struct {
 	*env
 	*tap
@@ -215,8 +215,7 @@ func (e *env) foreignPutInto(queue, jid string) {
 	require.NoError(e.T, err)
 }
 
-// A worker that is held up by the server or its handlers does not hold up other workers of its
-// client.
+// A worker held up by the server or its handlers does not hold up other workers of its client.
 func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 	const messages = 2000
 	e := newLiveEnv(t)
@@ -325,7 +324,7 @@ func (d *deafness) isNew(worker string) bool {
 	return true
 }
 
-// If several workers get no messages, their connection is replaced once.
+// If several workers receive no messages, their connection is replaced once.
 func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// ended returns a context that has ended.
+// ended returns an ended context.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -258,7 +258,7 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 }
 
-// The timeout for running jobs does not apply: there are none.
+// The timeout for running jobs does not apply without running jobs.
 func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(e *env){
@@ -288,7 +288,7 @@ func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
 	require.NoError(t, soon(t, "the end of Stop", stopped))
 }
 
-// A worker whose reservation was lost has to ask which jobs it locked.
+// A worker with a lost reservation must ask which jobs it locked.
 func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})

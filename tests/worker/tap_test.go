@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// tapped is a script that a client ran.
+// tapped is a script run by a client.
 type tapped struct {
 	script string
 	trip   string   // the names of all scripts that went in the same round trip
@@ -29,7 +29,7 @@ type tapped struct {
 	at     time.Time
 }
 
-// A tap sees, and may disturb, every script that a client runs.
+// A tap sees, and may disturb, every script run by a client.
 type tap struct {
 	observer *redis.Client // hidden from the tap
 
@@ -66,7 +66,7 @@ type serverError string
 func (s serverError) Error() string { return string(s) }
 func (serverError) RedisError()     {}
 
-// refuseWith answers calls with the error that a function returns for them, and sends the others.
+// refuseWith answers calls with the error returned by a function, and sends the others.
 func (p *tap) refuseWith(refuse func(script string, args []any) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *tap) refuseOutcome(jid string, answer error) {
 	})
 }
 
-// passing returns the commands that are not refused.
+// passing returns the commands not refused.
 func (p *tap) passing(cmds []redis.Cmder) []redis.Cmder {
 	p.mu.Lock()
 	refuse := p.refuse
@@ -304,5 +304,5 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	p.changed = make(chan struct{})
 }
 
-// scriptName returns the command of ours that a Redis command runs, if any.
+// scriptName returns the command of ours run by a Redis command, if any.
 func scriptName(cmd redis.Cmder) string { return scripts.CommandOf(cmd.Args()) }

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// The workers of these tests ask again only after an hour, unless they are woken.
+// The workers of these tests ask again only after an hour, unless woken.
 
 // idleWorker starts a worker that completes all jobs, by default of the queue q, and waits until it
 // is idle.
@@ -52,8 +52,7 @@ redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{
 redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
 
 // foreignPut closes some connections, and puts a job like other clients' scripts, which wake no
-// worker, but publish to the log. They do so before the job exists, but in the same step of the
-// server.
+// worker, but publish to the log before the job exists, in the same step of the server.
 func (e *env) foreignPut(jid string, kill ...string) {
 	e.T.Helper()
 	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
@@ -87,7 +86,7 @@ func (e *env) relaysAre(n int64) {
 // A relaySpy observes the attempts of a worker to become a relay.
 type relaySpy struct {
 	claims atomic.Int32 // attempts to become a relay
-	others atomic.Int64 // the number of relays that the worker has counted
+	others atomic.Int64 // the number of relays counted by the worker
 }
 
 func (s *relaySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -169,7 +168,7 @@ func TestOneRelayMayDie(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j1").action)
 }
 
-// Jobs that were put while no relay was subscribed wake a worker when one subscribes again.
+// Jobs put while no relay was subscribed wake a worker when a relay subscribes again.
 func TestAJobThatNoRelayNoticedWakesAWorker(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
@@ -181,7 +180,7 @@ func TestAJobThatNoRelayNoticedWakesAWorker(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-// subscriptions returns the ids of the connections on which workers listen.
+// subscriptions returns the ids of the workers' listening connections.
 func (e *env) subscriptions(workers ...*testWorker) []string {
 	e.T.Helper()
 	clients := e.Redis.Do(e.T.Context(), "client", "list", "type", "pubsub").Val().(string)

@@ -21,7 +21,7 @@ func (e *env) reserveWeighted(count, cursor int) map[string]int {
 	return e.draw(&d, count)
 }
 
-// A drawing is the arguments of weighted reserves that follow each other.
+// A drawing is the arguments of consecutive weighted reserves.
 type drawing struct {
 	queues  []string
 	weights string
@@ -88,7 +88,7 @@ func TestQueuesGiveJobsByTheirWeights(t *testing.T) {
 	}
 }
 
-// fillMany puts jobs into queues that are named a-, b- and so on, and returns a drawing of them.
+// fillMany puts jobs into queues named a-, b- and so on, and returns a drawing of them.
 func (e *env) fillMany(queues, jobs int, weight func(i int) int) drawing {
 	e.T.Helper()
 	d := drawing{cursor: "20261128"}
@@ -167,8 +167,8 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 	}
 }
 
-// A call ends at 2 MiB of data, or takes nothing ahead of some queues or jobs. Their turns are owed
-// to them by the next call.
+// A call ends at 2 MiB of data, or prefetches nothing from some queues or jobs. Their turns are
+// owed to them by the next call.
 func TestWeightsAreKeptWhereACallEndsEarly(t *testing.T) {
 	t.Parallel()
 	limited := qless.Limits{"l"}

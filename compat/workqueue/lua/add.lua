@@ -1,4 +1,4 @@
--- add: add an item, unless one with the same id exists.
+-- add: add an item, unless an item with the same id exists.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the queue

@@ -2,11 +2,11 @@
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
--- KEYS[3]  its lease
--- KEYS[4]  its old lease
+-- KEYS[3]  the item's lease
+-- KEYS[4]  the item's old lease
 -- KEYS[5]  the queue
--- ARGV     id, 1 to share the queue with old clients, and optionally the lease that must hold it
--- Returns  1 if this call completed it, 0 if the item no longer existed or the lease is another
+-- ARGV     id, 1 to share the queue with old clients, and optionally the required lease
+-- Returns  1 if this call completed the item, 0 if the item was gone or has another lease
 -- Cost     3 commands, 4 with a lease, one linear in the processing list; with old clients one
 --          more, linear in the queue, if the item is not in the processing list
 

@@ -1,15 +1,15 @@
--- deep: requeue items that are neither leased nor in the queue, and add leased items that are in no
--- list to the processing list.
+-- deep: requeue items neither leased nor in the queue, and add leased items in no list to the
+-- processing list.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
 -- ARGV     key prefixes of items, leases and old leases, 1 if the ids may be in no list, then ids
---          of items; a key that is not a string is no item, but one of another queue
--- Returns  ids that were requeued
+--          of items; a key that is not a string belongs to another queue
+-- Returns  requeued ids
 -- Cost     2 commands per id; 5 if it is not leased, two of them linear in the lists; 6 if it is
 --          leased and in no list
 
--- A light cleaning will find the item when its lease has ended. An item with an old lease may be
+-- A light cleaning will find the item after lease expiry. An item with an old lease may be
 -- about to be completed: an old client removes it from the processing list first.
 local function list(id)
   if redis.call('exists', ARGV[3] .. id) == 0

@@ -1,11 +1,11 @@
--- lease: lease the next item that is not leased, or the one that was popped.
+-- lease: lease the next item without a lease, or the popped item.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
 -- ARGV     key prefixes of items, leases and old leases, lease, seconds, 1 to write an old
---          lease too, and optionally the id that a blocking pop has moved
+--          lease too, and optionally the id moved by a blocking pop
 -- Returns  nil  the queue is empty
---          {}  call again: there may be more items
+--          {}  call again: more items may be left
 --          {id}  the next id has no data; it is in the processing list
 --          {id, data}  the item, now leased
 -- Cost     4 commands, 3 more for each item that is already leased

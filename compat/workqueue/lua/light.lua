@@ -1,9 +1,9 @@
--- light: requeue items whose leases have ended, and remove ids without data.
+-- light: requeue items with expired leases, and remove ids without data.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
 -- ARGV     key prefixes of items, leases and old leases, then ids from the processing list
--- Returns  {ids that were requeued, ids that were removed}
+-- Returns  {requeued ids, removed ids}
 -- Cost     1 command per id; 3 if its lease has ended, one of them linear in the processing
 --          list
 

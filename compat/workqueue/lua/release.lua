@@ -1,12 +1,12 @@
--- release: requeue an item as the next one.
+-- release: requeue an item as the next item.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
--- KEYS[3]  its lease
--- KEYS[4]  its old lease
+-- KEYS[3]  the item's lease
+-- KEYS[4]  the item's old lease
 -- KEYS[5]  the queue
--- ARGV     id, what the lease begins with, '' for an item that is not leased yet
--- Returns  1 if it was requeued, 0 if another lease holds it or it is not in the processing list
+-- ARGV     id, the beginning of the lease, '' for an item not leased yet
+-- Returns  1 if requeued, 0 if held by another lease or not in the processing list
 -- Cost     6 commands, one linear in the processing list
 
 local other = redis.call('get', KEYS[4]) or ''

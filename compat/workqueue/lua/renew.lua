@@ -1,12 +1,12 @@
--- renew: restart a lease that holds an item, or that has ended while no other worker took the item.
+-- renew: restart the lease of an item, even an expired one, unless another worker took the item.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
--- KEYS[3]  its lease
--- KEYS[4]  its old lease
--- ARGV     id, what the lease begins with, seconds, 1 to write the old lease too, the lease to
---          write if it has ended
--- Returns  1 if it holds the item, else 0
+-- KEYS[3]  the item's lease
+-- KEYS[4]  the item's old lease
+-- ARGV     id, the beginning of the lease, seconds, 1 to write the old lease too, the lease to
+--          write after lease expiry
+-- Returns  1 if the lease holds the item, else 0
 -- Cost     4 commands; one more, linear in the processing list, if the lease had ended
 
 local function ours(lease)
@@ -21,7 +21,7 @@ end
 if ours(holder) then
   redis.call('expire', KEYS[3], ARGV[3]) -- works even if the server is out of memory
 else
-  -- It has ended, and is restored only if nothing has happened to the item since.
+  -- The expired lease is restored only if nothing has happened to the item since.
   if holder or (other and not ours(other)) or not redis.call('lpos', KEYS[2], ARGV[1]) then
     return 0
   end

@@ -1,5 +1,5 @@
-// Package connect connects the examples to Redis: to the server at REDIS_URL or, if that is not
-// set, to one in memory.
+// Package connect connects the examples to Redis: to the server at REDIS_URL or, if unset, to an
+// in-memory server.
 package connect
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// Client returns a qless client with a namespace of its own, and a function that removes all keys
-// of the namespace and disconnects. It writes to out which Redis it uses.
+// Client returns a qless client with a separate namespace, and a function that removes all keys of
+// the namespace and disconnects. It writes to out which Redis is used.
 func Client(
 	ctx context.Context, out io.Writer, namespace string,
 ) (*qless.Client, func(), error) {
@@ -48,8 +48,8 @@ func Client(
 	return client, func() { _ = client.Close(); leave(rdb, namespace+"*") }, nil
 }
 
-// Redis is like Client, but returns a go-redis client. The keys that match the patterns are removed
-// in the end.
+// Redis is like Client, but returns a go-redis client. Keys matching the patterns are removed in
+// the end.
 func Redis(out io.Writer, patterns ...string) (*redis.Client, func(), error) {
 	address := os.Getenv("REDIS_URL")
 	if address == "" {
@@ -75,7 +75,7 @@ func dial(address string) (*redis.Client, error) {
 	return redis.NewClient(options), nil
 }
 
-// leave removes the keys that match the patterns, and disconnects.
+// leave removes the keys matching the patterns, and disconnects.
 func leave(rdb *redis.Client, patterns ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -1,13 +1,12 @@
-// Cleaner cleans queues of the redis-work-queue protocol, whatever language their workers
-// are written in.
+// Cleaner cleans queues of the redis-work-queue protocol, for workers in any language.
 //
 //	go run ./examples/workqueue/cleaner [-light 1m] [-deep 6h] prefix...
 //	go run ./examples/workqueue/cleaner -stdin [host]
 //
 // It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin, it cleans
-// on request: it reads lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends
-// them. The server may then be an argument: a host, with or without a port, as the suite passes it,
-// or a URL. The suite starts a program with only the host as an argument, so give it a script:
+// on request: it reads lines "light:PREFIX" and "deep:PREFIX", as sent by the protocol's test
+// suite. The server may then be an argument: a host, with or without a port, as passed by the
+// suite, or a URL. The suite starts a program with only the host as an argument, so use a script:
 //
 //	#!/bin/sh
 //	exec cleaner -stdin "$@"
@@ -95,8 +94,7 @@ func clean(ctx context.Context, config workqueue.CleanerConfig, prefixes []strin
 	return workqueue.NewCleaner(rdb, config, queues...).Run(ctx)
 }
 
-// connect returns a client for the server at a host or URL. If host is empty, REDIS_URL has the
-// address.
+// connect returns a client for the server at a host or URL, or at REDIS_URL if host is empty.
 func connect(host string) (*redis.Client, error) {
 	url := cmp.Or(host, os.Getenv("REDIS_URL"), "localhost")
 	if !strings.Contains(url, "://") {

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// ignoreReopen ignores the signal on which the other server reopens its log files. This one has
-// none.
+// ignoreReopen ignores the signal to reopen log files, which only lmstfy's own server has.
 func ignoreReopen() (stop func()) {
 	reopen := make(chan os.Signal, 1)
 	signal.Notify(reopen, syscall.SIGUSR1)

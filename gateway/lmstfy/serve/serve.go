@@ -22,13 +22,13 @@ import (
 // shutdownTimeout limits how long open requests may take when the program shuts down.
 const shutdownTimeout = 30 * time.Second
 
-// defaultFile is the configuration file that lmstfy's own server reads if none is named.
+// defaultFile is the default configuration file of lmstfy's own server.
 const defaultFile = "conf/config.toml"
 
 // Options configure the server.
 type Options struct {
-	// AdminHosts are host names under which the admin API may be requested, beside addresses,
-	// localhost and those in the file.
+	// AdminHosts are further host names of the admin API, beside addresses, localhost and the names in
+	// the file.
 	AdminHosts []string
 
 	// AdminListen is the address of the admin API. It overrides the file. Defaults to
@@ -48,7 +48,7 @@ type Options struct {
 	// Namespace is the qless namespace in Redis. Defaults to "ql:".
 	Namespace string
 
-	// PIDFile is the file to which the id of the process is written.
+	// PIDFile is the file for the process id.
 	PIDFile string
 
 	// Redis is the URL of the Redis server. It overrides the file. Without either, jobs are kept in
@@ -178,7 +178,7 @@ func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error 
 	return nil
 }
 
-// writePID writes the id of the process to a file, if one is named. The file is removed later.
+// writePID writes the process id to a file, if one is named. The caller must call remove later.
 func writePID(path string) (remove func(), err error) {
 	if path == "" {
 		return func() {}, nil

@@ -23,14 +23,14 @@ type Field struct {
 	Label    string `json:"label"`
 	Kind     Kind   `json:"-"`
 	Hint     string `json:"hint"`
-	Optional bool   `json:"optional"` // it may be empty
-	Subject  bool   `json:"-"`        // it is the action's subject, which is not asked for if known
-	Secret   bool   `json:"-"`        // it is not logged
-	Group    string `json:"-"`        // of rare fields, which are not shown at first
+	Optional bool   `json:"optional"` // may be empty
+	Subject  bool   `json:"-"`        // the action's subject, not asked for if known
+	Secret   bool   `json:"-"`        // not logged
+	Group    string `json:"-"`        // of rare fields, hidden at first
 
-	Choices []string `json:"choices,omitempty"` // of the kind Choice
+	Choices []string `json:"choices,omitempty"` // for the kind Choice
 
-	option *jobopts.Row // the option of a job that it sets, or nil
+	option *jobopts.Row // the option of a job to set, or nil
 }
 
 // A Kind is the form of a field's text.
@@ -67,22 +67,22 @@ func (f Field) Input() string {
 	return "text"
 }
 
-// subject returns the field that names the subject of an action.
+// subject returns the field with the name of an action's subject.
 func subject(name, label string) Field {
 	return Field{Name: name, Label: label, Kind: Text, Subject: true}
 }
 
-// A Form holds the fields of an action, and the problems with them.
+// A Form holds the fields of an action, and the problems of the fields.
 type Form struct {
 	url.Values
 	Problems map[string]string // by the name of the field, or "" for all
-	Once     string            // identifies a form that is sent again
+	Once     string            // identifies a form sent again
 }
 
 // allQueues is the input that selects all queues.
 const allQueues = "all"
 
-// Queues describes the queues that a form selects if they are several, or returns "".
+// Queues describes the queues selected by a form, if several, or returns "".
 func (f *Form) Queues() string {
 	if f.Has(allQueues) {
 		return "all queues"
@@ -92,7 +92,7 @@ func (f *Form) Queues() string {
 	return ""
 }
 
-// Refuse records that a field is invalid. Only the first reason is kept.
+// Refuse records an invalid field. Only the first reason is kept.
 func (f *Form) Refuse(name, format string, args ...any) {
 	if f.Problems == nil {
 		f.Problems = map[string]string{}
@@ -145,7 +145,7 @@ func (f *Form) has(name string) bool { return f.word(name) != "" }
 
 func (f *Form) word(name string) string { return strings.TrimSpace(f.Get(name)) }
 
-// number returns an integer, or 0 if there is none.
+// number returns an integer, or 0 if missing.
 func (f *Form) number(name string) int {
 	n, _ := strconv.Atoi(f.word(name))
 	return n
@@ -190,7 +190,7 @@ func split(text string, isBetween func(rune) bool) []string {
 	return parts
 }
 
-// data returns JSON on one line, or nil if there is none.
+// data returns JSON on one line, or nil if missing.
 func (f *Form) data(name string) json.RawMessage {
 	var line bytes.Buffer
 	if err := json.Compact(&line, []byte(f.word(name))); err != nil || line.Len() == 0 {
@@ -217,7 +217,7 @@ func (f *Form) isFresh(fields []Field) bool {
 	return true
 }
 
-// fill sets values that an input can hold. The pairs are names and values.
+// fill sets values that fit into an input. The pairs are names and values.
 func (f *Form) fill(pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if isPlain(pairs[i+1]) {
@@ -226,7 +226,7 @@ func (f *Form) fill(pairs ...string) {
 	}
 }
 
-// EscapedMark ends the name of an input whose value is escaped as in a URL. An HTML form can't hold
+// EscapedMark ends the name of an input with a value escaped as in a URL. HTML forms can't hold
 // every value: browsers change line ends and invalid UTF-8.
 const EscapedMark = "%"
 
@@ -237,7 +237,7 @@ func isPlain(text string) bool {
 // A Hidden is a hidden input.
 type Hidden struct{ Name, Value string }
 
-// Hide returns a hidden input, which can have any value.
+// Hide returns a hidden input with any value.
 func Hide(name, value string) Hidden {
 	if isPlain(value) {
 		return Hidden{name, value}
@@ -263,7 +263,7 @@ func Unhide(form url.Values) (url.Values, error) {
 	return plain, nil
 }
 
-// Pick returns the value of the input "job" that selects a job in the state that a page shows.
+// Pick returns the value of the input "job" for selecting a job in the state shown on a page.
 func Pick(state qless.State, jid string) string {
 	hidden := Hide(string(state), jid)
 	return hidden.Name + ":" + hidden.Value

@@ -18,7 +18,7 @@ type History struct {
 	underWay sync.WaitGroup
 }
 
-// The maximum numbers of runs that are remembered, and of long ones under way.
+// The maximum numbers of remembered runs, and of long runs under way.
 const (
 	maxRuns     = 200
 	maxLongRuns = 4
@@ -29,8 +29,8 @@ func NewHistory() *History {
 	return &History{MaxReceipt: ReceiptSize{Jobs: 100_000, Bytes: 64 << 20}}
 }
 
-// Start starts a run and returns it, or returns the run that the same form has started before. A
-// form whose run has done nothing may be sent again.
+// Start starts a run and returns it, or returns the run already started by the same form. A form
+// may be sent again if its run has done nothing.
 func (h *History) Start(r *Run) (*Run, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *History) Run(s *Space, id string) (*Run, error) {
 	return nil, notFound("there is no such run, or it ended long ago")
 }
 
-// Outcome returns the outcome of a run that has ended, or nil.
+// Outcome returns the outcome of an ended run, or nil.
 func (h *History) Outcome(s *Space, id string) *Outcome {
 	run, err := h.Run(s, id)
 	if err != nil || !run.hasEnded() {

@@ -90,7 +90,7 @@ func jobMarks() []*Info {
 	}
 }
 
-// jobEdits returns the actions that change what jobs have, or copy it.
+// jobEdits returns the actions that change the contents of jobs, or copy jobs.
 func jobEdits() []*Info {
 	return []*Info{
 		{
@@ -148,7 +148,7 @@ var (
 	}
 )
 
-// move puts jobs into another queue. Its field is not called queue, because scopes have a queue
+// move puts jobs into another queue. The field is not called queue, because scopes have a queue,
 // too.
 func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Repair, error) {
 	var options []qless.PutOption
@@ -182,7 +182,7 @@ func undepend(ctx context.Context, r *Run, job *qless.Job) error {
 	return job.Undepend(ctx, jids...)
 }
 
-// An edit changes the data of a job, unless it has changed since the page showed it.
+// An edit changes the data of a job, unless the data has changed since the page was shown.
 type edit struct{ each }
 
 func (edit) Check(f *Form) {
@@ -191,7 +191,7 @@ func (edit) Check(f *Form) {
 	}
 }
 
-// fillEdit sets the data of the job, and a digest by which edit notices changes.
+// fillEdit sets the data of the job, and a digest for edit to detect changes.
 func fillEdit(ctx context.Context, s *Space, f *Form) error {
 	if len(f.Values["job"]) != 1 {
 		return nil
@@ -230,7 +230,7 @@ func editJob(ctx context.Context, r *Run, job *qless.Job) error {
 	return job.Move(ctx, job.Queue, keepOptions(job)...)
 }
 
-// isSame reports whether data has not changed, except for spaces.
+// isSame reports whether data has not changed, except for whitespace.
 func isSame(before, now json.RawMessage) bool {
 	var line bytes.Buffer
 	return json.Compact(&line, before) == nil && bytes.Equal(line.Bytes(), now)
@@ -251,7 +251,7 @@ func canEdit(job *qless.Job, shown string) error {
 	return refused
 }
 
-// keepOptions returns the options with which a put leaves a job in its place.
+// keepOptions returns the options for a put that leaves a job in its place.
 func keepOptions(job *qless.Job) []qless.PutOption {
 	options := []qless.PutOption{qless.IfNotRunning}
 	if len(job.Dependencies) > 0 {
@@ -264,7 +264,7 @@ func keepOptions(job *qless.Job) []qless.PutOption {
 	return options
 }
 
-// copyJob puts a new job like another one.
+// copyJob puts a copy of a job.
 func copyJob(ctx context.Context, r *Run, job *qless.Job) error {
 	queue := cmp.Or(r.Form.Get("to"), QueueOf(job))
 	job.BatchSize = nil // the copy is not a callback

@@ -50,7 +50,7 @@ func (do each) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Repai
 	return done, nil
 }
 
-// general are the codes of errors that concern more than one job.
+// general are the codes of errors about more than one job.
 var general = []qless.Code{qless.ErrUnavailable, qless.ErrServer, qless.ErrInvalid}
 
 // A single is done once, without jobs.

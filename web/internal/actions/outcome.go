@@ -18,8 +18,8 @@ type Outcome struct {
 	Changed   int               `json:"changed"`             // of changed jobs
 	Unchanged int               `json:"unchanged"`           // of unchanged jobs
 	Reasons   map[string]string `json:"reasons,omitempty"`   // the reasons for unchanged jobs, by jid
-	Error     string            `json:"error,omitempty"`     // the error that ended it early
-	JIDs      []string          `json:"jids,omitempty"`      // of new jobs, or of the only one
+	Error     string            `json:"error,omitempty"`     // the error that ended the run early
+	JIDs      []string          `json:"jids,omitempty"`      // of new jobs, or of the only job
 	Recur     string            `json:"recurring,omitempty"` // the jid of a new recurring job
 	Receipt   string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
 
@@ -31,7 +31,7 @@ type Outcome struct {
 const (
 	doneAtOnce = 500 // jobs changed in one step, or while the browser waits
 	maxReasons = 100 // the maximum number of jobs with a reason
-	maxNewJobs = 20  // the maximum number of new jobs that are named
+	maxNewJobs = 20  // the maximum number of new jobs named
 )
 
 func (o *Outcome) add(done inspect.Repair) {
@@ -43,7 +43,7 @@ func (o *Outcome) add(done inspect.Repair) {
 	o.Unchanged = before + done.Unchanged
 }
 
-// leave records that a job was not changed.
+// leave records an unchanged job.
 func (o *Outcome) leave(jid string, why error) {
 	o.Unchanged++
 	if o.Reasons == nil {
@@ -54,7 +54,7 @@ func (o *Outcome) leave(jid string, why error) {
 	}
 }
 
-// forgive forgets that jobs were not changed.
+// forgive forgets unchanged jobs.
 func (o *Outcome) forgive(jids []string) {
 	o.Unchanged -= len(jids)
 	for _, jid := range jids {
@@ -62,14 +62,14 @@ func (o *Outcome) forgive(jids []string) {
 	}
 }
 
-// put records that a job was put.
+// put records a new job.
 func (o *Outcome) put(jid string) {
 	if len(o.JIDs) < maxNewJobs {
 		o.JIDs = append(o.JIDs, jid)
 	}
 }
 
-// theQueue begins the result of an action that may change several queues.
+// theQueue begins the result of an action on one or several queues.
 const theQueue = "The queue is "
 
 // Sentence describes the outcome. It is empty if nothing was done.
@@ -85,7 +85,7 @@ func (o *Outcome) Sentence() string {
 	return words.Plural(o.Changed, "job") + " " + o.what + "."
 }
 
-// Kept tells how many jobs were not changed: "3 jobs not canceled".
+// Kept reports how many jobs were not changed: "3 jobs not canceled".
 func (o *Outcome) Kept() string {
 	if strings.HasSuffix(o.what, ".") {
 		return words.Plural(o.Unchanged, "job") + " not changed"
@@ -93,7 +93,7 @@ func (o *Outcome) Kept() string {
 	return words.Plural(o.Unchanged, "job") + " not " + o.what
 }
 
-// reasonOf returns the reason why a run ended early, or "".
+// reasonOf returns why a run ended early, or "".
 func reasonOf(err error) string {
 	switch {
 	case err == nil:
@@ -114,7 +114,7 @@ func Plainly(err error) string {
 	return err.Error()
 }
 
-// IsDenial reports whether the server refused a command because of its user.
+// IsDenial reports whether the server denied a command to its user.
 func IsDenial(err error) bool {
 	if !errors.Is(err, qless.ErrServer) {
 		return false

@@ -41,8 +41,8 @@ var putFields = withOptions([]Field{
 	{Name: "depends", Label: "Waits for", Kind: JIDs, Optional: true, Hint: manyJIDs},
 })
 
-// withOptions adds the options of jobs that have no field yet. Forms have no jid, and so no
-// condition on a job with that jid.
+// withOptions adds the options of jobs without a field. Forms have no jid, and so no condition on a
+// job with the same jid.
 func withOptions(fields []Field) []Field {
 	own := map[string]int{}
 	for i, field := range fields {
@@ -93,7 +93,7 @@ var optionGroups = map[string]string{
 	"replace": unique, "keep_due": unique, "within": unique,
 }
 
-// spec returns the job that a form describes, and records invalid fields.
+// spec returns the job described by a form, and records invalid fields.
 func (f *Form) spec() (spec qless.JobSpec) {
 	values := map[string]json.RawMessage{}
 	for _, field := range putFields {
@@ -109,7 +109,7 @@ func (f *Form) spec() (spec qless.JobSpec) {
 			values[field.Name] = value
 		}
 	}
-	text, _ := json.Marshal(values) // they are valid JSON
+	text, _ := json.Marshal(values) // the values are valid JSON
 	err := spec.UnmarshalJSON(text)
 	if own := (*qless.Error)(nil); errors.As(err, &own) {
 		f.Refuse("", "%s", own.Message)
@@ -146,7 +146,7 @@ func putJob(ctx context.Context, r *Run) error {
 	if r.Form.has("replace") { // a job that replaces itself exists only once
 		once = ""
 	}
-	if once != "" { // another process may have done it
+	if once != "" { // another process may have put the job
 		spec.Options = append(spec.Options, qless.JID(once), qless.IfAbsent)
 	}
 	queue := r.Space.Client.Queue(r.Form.Get("queue"))

@@ -64,7 +64,7 @@ func queueActions() []*Info {
 	}
 }
 
-// queue returns the queue that a form names.
+// queue returns the queue named by a form.
 func (r *Run) queue() *qless.Queue { return r.Space.Client.Queue(r.Form.Get("queue")) }
 
 // onQueues is an action on one or several queues.
@@ -105,7 +105,7 @@ func setRate(ctx context.Context, r *Run) error {
 	return r.queue().SetMaxRate(ctx, r.Form.number("value"), r.Form.duration("per"))
 }
 
-// maxUnfail is the maximum number of jobs that are put into a queue at once.
+// maxUnfail is the maximum number of jobs put into a queue at once.
 const maxUnfail = 10_000
 
 // An unfail puts jobs of a failure group into a queue.

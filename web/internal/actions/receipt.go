@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Receipt keeps jobs that were canceled, so that they can be put again.
+// A Receipt keeps canceled jobs, to put them again.
 type Receipt struct {
 	ID    string
 	Began time.Time
@@ -32,13 +32,13 @@ type Receipt struct {
 // A ReceiptSize is the size of a receipt.
 type ReceiptSize struct{ Jobs, Bytes int }
 
-// The maximum number of receipts, and the number of them that may have the maximum size.
+// The maximum number of receipts, and of receipts with the maximum size.
 const (
 	maxReceipts  = 20
 	fullReceipts = 4
 )
 
-// newReceipt returns a new receipt of a run, and drops the oldest ones if there are too many.
+// newReceipt returns a new receipt of a run, and drops the oldest receipts if there are too many.
 func (h *History) newReceipt(r *Run) *Receipt {
 	receipt := &Receipt{ID: r.ID, Began: r.now.Began, space: r.Space, most: h.MaxReceipt}
 	h.mu.Lock()
@@ -68,7 +68,7 @@ func (h *History) Receipt(s *Space, id string) (*Receipt, error) {
 	return nil, notFound("there is no such receipt: only the last %d are kept", maxReceipts)
 }
 
-// checkRoom returns an error if the receipt has no room for jobs that are about to be canceled.
+// checkRoom returns an error if the receipt has no room for jobs about to be canceled.
 func (p *Receipt) checkRoom(jobs []*qless.Job) error {
 	sum, err := sizeOf(jobs)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Receipt) all() []*qless.Job {
 	return slices.Clone(p.jobs)
 }
 
-// Write writes the jobs as lines of JSON, which "qless job put --from" accepts.
+// Write writes the jobs as lines of JSON, for "qless job put --from".
 func (p *Receipt) Write(w io.Writer) error {
 	for _, job := range p.all() {
 		line, err := lineOf(job)
@@ -149,8 +149,8 @@ func isLongReceipt(s *Space, f *Form) bool {
 	return err == nil && p.size().Jobs > doneAtOnce
 }
 
-// A restore puts the jobs of a receipt again, each after the jobs that it waits for. Existing jobs
-// are not changed.
+// A restore puts the jobs of a receipt again, each after its parents. Existing jobs are not
+// changed.
 type restore struct{}
 
 func (restore) Check(*Form) {}
@@ -177,11 +177,11 @@ func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Repair, 
 type restoring struct {
 	run    *Run
 	jobs   map[string]*qless.Job
-	levels map[string]int  // of jobs; a job is above all jobs that it waits for
-	left   map[string]bool // jobs that could not be put
+	levels map[string]int  // of jobs; a job is above all its parents
+	left   map[string]bool // jobs with a failed put
 }
 
-// level returns the level of a job. While it is being determined, it is 0, which ends cycles.
+// level returns the level of a job: 0 while being determined, which ends cycles.
 func (t *restoring) level(jid string) int {
 	job, level := t.jobs[jid], t.levels[jid]
 	if _, isKnown := t.levels[jid]; isKnown || job == nil {
@@ -195,12 +195,12 @@ func (t *restoring) level(jid string) int {
 	return level + 1
 }
 
-// waitsFor returns the jids of the jobs that a job waits for.
+// waitsFor returns the jids of a job's parents.
 func waitsFor(job *qless.Job) []string {
 	return slices.Concat(job.Options.Parents, job.Dependencies)
 }
 
-// putAll puts the jobs page by page. The jobs of a page are for one queue and do not wait for each
+// putAll puts the jobs page by page. The jobs of a page are for one queue and do not depend on each
 // other.
 func (t *restoring) putAll(ctx context.Context, jobs []*qless.Job) error {
 	compare := func(a, b *qless.Job) int {
@@ -260,7 +260,7 @@ func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 	return nil
 }
 
-// isHopeless reports whether a job waits for one that could not be put.
+// isHopeless reports whether a job waits for a job that could not be put.
 func (t *restoring) isHopeless(job *qless.Job) bool {
 	for _, before := range waitsFor(job) {
 		if t.left[before] {

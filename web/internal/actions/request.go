@@ -16,11 +16,11 @@ type Request struct {
 	Form   *Form
 	Space  *Space
 	Target *Target // the jobs, if the action is about jobs
-	Count  *Count  // the number of these, once counted
+	Count  *Count  // the number of these jobs, once counted
 }
 
-// OnceName is the name of the input that identifies a form that is sent twice, by a double click or
-// a reload of the page that followed. Its action is done once. Idempotent actions don't need it.
+// OnceName is the name of the input that identifies a form sent twice, by a double click or a
+// reload of the next page. The action is done once. Idempotent actions don't need OnceName.
 const OnceName = "once"
 
 // NewRequest returns a request for an action with the values of a form.
@@ -49,7 +49,7 @@ func (q *Request) IsReady() bool {
 	return len(q.Form.Problems) == 0
 }
 
-// CountJobs counts the jobs of the request, unless they have been counted.
+// CountJobs counts the jobs of the request, unless counted before.
 func (q *Request) CountJobs(ctx context.Context) error {
 	if q.Target == nil || q.Count != nil {
 		return nil
@@ -59,7 +59,7 @@ func (q *Request) CountJobs(ctx context.Context) error {
 	return err
 }
 
-// Fill adds the current values to the form, unless it has values of its own.
+// Fill adds the current values to the form, unless the form has values.
 func (q *Request) Fill(ctx context.Context) error {
 	if q.Info.Fill == nil || !q.Form.isFresh(q.Info.Fields) {
 		return nil
@@ -67,16 +67,16 @@ func (q *Request) Fill(ctx context.Context) error {
 	return q.Info.Fill(ctx, q.Space, q.Form)
 }
 
-// typedFrom is the number of jobs above which the user has to type a name.
+// typedFrom is the number of jobs above which the user must type a name.
 const typedFrom = 1000
 
-// MustType reports whether the user has to type a name, because there are many jobs.
+// MustType reports whether the user must type a name, because of many jobs.
 func (q *Request) MustType() bool {
 	return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > typedFrom)
 }
 
-// Typed returns the name that the user has to type: that of the queue, group, tag or worker, or
-// else of the action.
+// Typed returns the name that the user must type: that of the queue, group, tag or worker, or else
+// of the action.
 func (q *Request) Typed() string {
 	name := strings.TrimSpace(printable(q.Target.Name))
 	if name == "" {
@@ -85,8 +85,8 @@ func (q *Request) Typed() string {
 	return name
 }
 
-// IsTyped reports whether the name was typed, if that is required. If not, it records that in the
-// form.
+// IsTyped reports whether the name was typed, if that is required. A missing name is recorded in
+// the form.
 func (q *Request) IsTyped() bool {
 	if !q.MustType() || strings.TrimSpace(printable(q.Form.Get("typed"))) == q.Typed() {
 		return true
@@ -95,7 +95,7 @@ func (q *Request) IsTyped() bool {
 	return false
 }
 
-// printable returns a text as a browser shows it.
+// printable returns a text as shown by a browser.
 func printable(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	return strings.NewReplacer("\x00", "\ufffd", "\r", " ", "\n", " ").Replace(text)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	readAtOnce   = 25        // jobs read by one script, since their data may be long
+	readAtOnce   = 25        // jobs read by one script; the data may be long
 	maxCollected = 1_000_000 // the maximum number of jobs of a run
 )
 
-// The time limits of a step of a run, and of a long run without steps.
+// The time limits of a step, and of a long run without steps.
 const (
 	stepTimeout = time.Minute
 	longTimeout = time.Hour
@@ -31,14 +31,14 @@ var (
 	errStopped = errors.New("stopped: the rest was left as it was")
 )
 
-// A Run does an action in steps.
+// A Run performs an action in steps.
 type Run struct {
 	ID     string
 	Info   *Info
 	Space  *Space
 	Form   *Form         // until the run has ended
-	Back   string        // the page that it goes back to
-	IsLong bool          // it may take long
+	Back   string        // the page to go back to
+	IsLong bool          // may take long
 	Ended  chan struct{} // closed when the outcome is final
 
 	once    string // identifies the form
@@ -46,15 +46,15 @@ type Run struct {
 	log     *slog.Logger
 	receipt *Receipt
 	stopped atomic.Bool
-	members []string        // of batches that were canceled; they are next
-	added   map[string]bool // all of these: the target does not name them
+	members []string        // pending members of canceled batches, to cancel next
+	added   map[string]bool // all of these members: the target does not name them
 
 	mu       sync.Mutex
 	now      Progress
 	done     *Outcome
-	selected int      // the number of its jobs
-	only     string   // the jid, if there is a single one
-	logged   []string // the jids of some of them
+	selected int      // the number of selected jobs
+	only     string   // the jid of a single job
+	logged   []string // the jids of some jobs
 }
 
 // NewID returns a unique word.
@@ -73,7 +73,7 @@ func (r *Run) hasEnded() bool {
 // hasFailed reports whether the run has ended and done nothing.
 func (r *Run) hasFailed() bool { return r.hasEnded() && r.done.Err != nil && r.done.Changed == 0 }
 
-// do does the action and records the outcome.
+// do performs the action and records the outcome.
 func (r *Run) do() {
 	defer close(r.Ended)
 	if r.IsLong {
@@ -88,12 +88,12 @@ func (r *Run) do() {
 			done.put(r.only)
 		}
 	})
-	r.Form, r.target = nil, nil // they may be long
+	r.Form, r.target = nil, nil // the form and the target may be long
 	r.logOutcome()
 	r.Space.Ended(r.done)
 }
 
-// guarded turns a panic into an error, because it must not end the program.
+// guarded turns a panic into an error, to keep the program running.
 func (r *Run) guarded() (err error) {
 	problem := guard.Call(func() { err = r.work() })
 	if problem == nil {
@@ -123,8 +123,8 @@ func (r *Run) work() error {
 	return err
 }
 
-// onJobs changes the jobs of the request. It collects them first, because a change may remove jobs
-// from their list.
+// onJobs changes the jobs of the request. It collects the jobs first, because a change may remove
+// jobs from their list.
 func (r *Run) onJobs() error {
 	isCancel := r.Info.Name == "job.cancel"
 	if isCancel {
@@ -144,12 +144,12 @@ func (r *Run) onJobs() error {
 		}
 		r.change(func(done *Outcome) { done.forgive(blocked) })
 		r.members = nil
-		jids = append(blocked, without(members, jids)...) // the jobs that depended on them are gone
+		jids = append(blocked, without(members, jids)...) // their dependents are gone
 	}
 	return nil
 }
 
-// addMembers notes the pending members of batches whose callbacks are about to be canceled: they
+// addMembers notes the pending members of batches with callbacks about to be canceled: such members
 // are canceled, too.
 func (r *Run) addMembers(ctx context.Context, jobs []*qless.Job) error {
 	for _, job := range jobs {
@@ -169,7 +169,7 @@ func (r *Run) addMembers(ctx context.Context, jobs []*qless.Job) error {
 	return nil
 }
 
-// without returns the jids that are not among others.
+// without returns the jids not among others.
 func without(jids, others []string) []string {
 	known := map[string]bool{}
 	for _, jid := range others {
@@ -215,7 +215,7 @@ func (r *Run) checkStopped() error {
 	return nil
 }
 
-// pass changes jobs step by step, and returns the jobs that others depend on.
+// pass changes jobs step by step, and returns the jobs blocked by dependents.
 func (r *Run) pass(jids []string) (blocked []string, err error) {
 	for some := range slices.Chunk(jids, doneAtOnce) {
 		if err := r.checkStopped(); err != nil {
@@ -234,7 +234,7 @@ func (r *Run) pass(jids []string) (blocked []string, err error) {
 	return blocked, nil
 }
 
-// step changes the jobs that are still as the page has shown them.
+// step changes the jobs that are unchanged since the page was shown.
 func (r *Run) step(jids []string) (done inspect.Repair, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
@@ -265,7 +265,7 @@ func (r *Run) step(jids []string) (done inspect.Repair, err error) {
 	return done, err
 }
 
-// unchanged returns the jobs that are still as the page has shown them, and records the others.
+// unchanged returns the jobs unchanged since the page was shown, and records the others.
 func (r *Run) unchanged(jids []string, jobs []*qless.Job) []*qless.Job {
 	same := map[string]bool{}
 	jobs = slices.DeleteFunc(jobs, func(job *qless.Job) bool {
@@ -304,7 +304,7 @@ func (r *Run) change(do func(done *Outcome)) {
 
 func (r *Run) add(done inspect.Repair) { r.change(func(o *Outcome) { o.add(done) }) }
 
-// put records that a job was put, unless there was an error, which it returns.
+// put records that a job was put, or returns the error.
 func (r *Run) put(jid string, err error) error {
 	if err == nil {
 		r.change(func(done *Outcome) { done.put(jid) })
@@ -316,7 +316,7 @@ func (r *Run) enter(phase string, found int) {
 	r.change(func(*Outcome) { r.now.Phase, r.now.Found = phase, found })
 }
 
-// Outcome returns the outcome of a run that has ended.
+// Outcome returns the outcome of an ended run.
 func (r *Run) Outcome() *Outcome {
 	<-r.Ended
 	return r.done

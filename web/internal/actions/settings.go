@@ -104,7 +104,7 @@ func settingActions() []*Info {
 	}
 }
 
-// limit returns the limit that a form names.
+// limit returns the limit named by a form.
 func (r *Run) limit() *qless.Limit { return r.Space.Client.Limit(r.Form.Get("name")) }
 
 func checkLimit(f *Form) {

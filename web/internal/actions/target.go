@@ -15,23 +15,23 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A Target is the set of jobs that an action changes.
+// A Target is the set of jobs for an action.
 type Target struct {
 	What string // a description of the jobs
-	Name string // the name that the user has to type if they are many, or ""
+	Name string // the name for the user to type if the jobs are many, or ""
 
 	space *Space
 	jids  []string    // the jobs picked on a page
-	lists []find.List // or the lists that contain them
+	lists []find.List // or the lists with the jobs
 	query *find.Query // or a query of all lists
-	batch string      // or the batch whose failed members they are
+	batch string      // or the batch with the jobs as failed members
 	holds func(*qless.Job) bool
 }
 
 // A Count is the number of jobs of a target.
 type Count struct {
 	Jobs     int     `json:"jobs"`
-	IsMore   bool    `json:"is_more,omitempty"` // there may be more of them
+	IsMore   bool    `json:"is_more,omitempty"` // more may exist
 	Examined int     `json:"examined"`          // the number of jobs read
 	Total    int     `json:"total"`             // the number of all jobs in the lists
 	Sample   []Named `json:"sample,omitempty"`  // some of the jobs
@@ -49,7 +49,7 @@ func (c *Count) addSample(jobs []inspect.Row) {
 	}
 }
 
-// The maximum numbers of jobs that are counted one by one, and that are named.
+// The maximum numbers of jobs counted one by one, and of jobs named.
 const (
 	maxCounted = 20_000
 	sampleSize = 10
@@ -61,7 +61,7 @@ var ScopeFields = []string{
 	"since", "until", "batch",
 }
 
-// targetOf returns the jobs that a form selects.
+// targetOf returns the jobs selected by a form.
 func (s *Space) targetOf(f *Form) (*Target, error) {
 	switch kind := f.Get("scope"); kind {
 	case "":
@@ -95,7 +95,7 @@ func (s *Space) picked(f *Form) (*Target, error) {
 	return t, nil
 }
 
-// found returns all jobs that match a query, in any list.
+// found returns all jobs found by a query, in any list.
 func (s *Space) found(f *Form) (*Target, error) {
 	period, err := periodOf(f)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Space) members(f *Form) (*Target, error) {
 	}, nil
 }
 
-// openBatch finds the members of the batch that it waits for, or has been told of.
+// openBatch lists the pending members and the reported failed members of the batch.
 func (t *Target) openBatch(ctx context.Context) error {
 	batch := t.space.Client.Batch(t.batch)
 	status, err := batch.Status(ctx)
@@ -193,7 +193,7 @@ var scopes = map[string]scope{
 	},
 }
 
-// scopeOf returns the scope of a kind. The list is that of a queue.
+// scopeOf returns the scope of a kind. list is a queue's list.
 func scopeOf(kind, list string) (scope, error) {
 	if kind != "queue" {
 		found, isKnown := scopes[kind]
@@ -223,7 +223,7 @@ func StatesOf(kind, list string) []qless.State {
 	return found.states
 }
 
-// scoped returns all jobs of a list that match a filter.
+// scoped returns all jobs of a list under a filter.
 func (s *Space) scoped(f *Form, kind string) (*Target, error) {
 	c, err := scopeOf(kind, f.Get("list"))
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *Space) scoped(f *Form, kind string) (*Target, error) {
 // isOne reports whether the target is a single job.
 func (t *Target) isOne() bool { return len(t.jids) == 1 }
 
-// open finds the lists that contain the jobs.
+// open looks up the lists with the jobs.
 func (t *Target) open(ctx context.Context) error {
 	if t.batch != "" && t.lists == nil {
 		return t.openBatch(ctx)
@@ -355,7 +355,7 @@ func (t *Target) jobs(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// wants is that of the list, judged by the parts that may be shown.
+// wants is [find.List.Wants] for the visible parts of a row.
 func (s *Space) wants(l *find.List, row inspect.Row) (isWanted, isLast bool) {
 	one := []inspect.Row{row}
 	if l.Matches != nil {

@@ -1,7 +1,7 @@
 // Package charts draws numbers over time, the history of a job, and its dependencies, as SVG.
 //
-// Each chart over time has a table of its numbers. The style sheet defines the colors. Patterns and
-// titles make charts readable without them.
+// Each chart over time comes with a table of the numbers. The style sheet defines the colors.
+// Patterns and titles make charts readable without them.
 package charts
 
 import (
@@ -23,7 +23,7 @@ import (
 // omitted.
 type Line struct {
 	Name   string
-	Hue    string // the class of its color, such as the name of a state
+	Hue    string // the class of the color, such as the name of a state
 	Values []float64
 }
 
@@ -37,13 +37,13 @@ type plot struct {
 	Rows   []row     // a row for each value
 	Note   string    // on missing values
 	Grid   []float64 // the heights of lines, from the top
-	Scale  []string  // their labels
+	Scale  []string  // labels of these lines
 	Paths  []path
 	Ticks  []tick
 	isTime bool // values are durations in seconds
 }
 
-// A row has the values of all lines at one place, or none if they are not known.
+// A row has the values of all lines at one place, or none if unknown.
 type row struct {
 	Head, Title string
 	Cells       []string
@@ -53,15 +53,15 @@ type key struct{ Name, Hue, Sum string }
 type path struct{ Class, Path string }
 type tick struct {
 	X      float64 // in percent
-	IsRare bool    // it is omitted on a phone
+	IsRare bool    // omitted on a phone
 	Text   string
 }
 
 // plotHeight is the height of a plot in its own units.
 const plotHeight = 100.0
 
-// Stack draws stacked bars over time, the last line at the bottom. The first values are those at
-// from, and the others follow at intervals of step. A note may name the missing values.
+// Stack draws stacked bars over time, the last line at the bottom. The first values are for the
+// time from; the others follow at intervals of step. A note may name the missing values.
 func Stack(label, note string, from time.Time, step time.Duration, lines []Line) template.HTML {
 	p := newPlot(&plot{Label: label, Note: note}, lines)
 	p.times(from, step)
@@ -69,7 +69,7 @@ func Stack(label, note string, from time.Time, step time.Duration, lines []Line)
 	return p.html()
 }
 
-// Curves draws seconds over time, each line with a dash of its own.
+// Curves draws seconds over time, each line with a different dash.
 func Curves(label, note string, from time.Time, step time.Duration, lines []Line) template.HTML {
 	p := newPlot(&plot{Label: label, Note: note, isTime: true}, lines)
 	p.times(from, step)
@@ -90,7 +90,7 @@ func Curves(label, note string, from time.Time, step time.Duration, lines []Line
 	return p.html()
 }
 
-// minBuckets is the minimum number of buckets for which a histogram has room.
+// minBuckets is the minimum number of buckets with room in a histogram.
 const minBuckets = 12
 
 // Histogram draws the number of durations in each bucket. A single bucket is described in words.
@@ -193,7 +193,7 @@ func (p *plot) stack(lines []Line) {
 	}
 }
 
-// scale draws lines at round values up to top, and returns the first round value not below it.
+// scale draws lines at round values up to top, and returns the first round value not below top.
 func (p *plot) scale(top float64, isWhole bool) float64 {
 	step, steps := roundStep(finite(top), isWhole)
 	for i := steps; i >= 0; i-- {
@@ -225,7 +225,7 @@ func roundStep(top float64, isWhole bool) (step float64, steps int) {
 	return step, steps
 }
 
-// tickSteps are the times between two ticks to choose from.
+// tickSteps are the possible times between two ticks.
 var tickSteps = []time.Duration{
 	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
@@ -263,7 +263,7 @@ func (p *plot) tick(i int, text string) {
 
 func (p *plot) html() template.HTML { return execute("plot", p) }
 
-// Spark draws a small line without axes, as high as a line of text, and the area below it.
+// Spark draws a small line without axes, as high as a line of text, and the area below the line.
 func Spark(label string, values []float64) template.HTML {
 	const width, height = 80.0, 18.0
 	top := 0.0

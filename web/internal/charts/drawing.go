@@ -23,7 +23,7 @@ func execute(name string, data any) template.HTML {
 	return template.HTML(strings.ToValidUTF8(b.String(), "\uFFFD"))
 }
 
-// finite returns value, or 0 if it is not finite.
+// finite returns value, or 0 unless value is finite.
 func finite(value float64) float64 {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return 0

@@ -11,8 +11,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Graph holds a job's dependencies, its dependents, and the other jobs that its dependents wait
-// for.
+// A Graph holds a job's dependencies, its dependents, and the other dependencies of its dependents.
 type Graph struct {
 	JID   string  `json:"jid"`
 	Nodes []*Node `json:"nodes"` // by depth
@@ -42,14 +41,14 @@ type Node struct {
 	Blocks int `json:"blocks,omitempty"`
 
 	job         *qless.Job
-	needs, next []*Node // the jobs that it needs, and the jobs that need it
-	open, held  []*Node // the ones whose wait is not over
-	isDown      bool    // the jobs that wait for it belong to the graph
+	needs, next []*Node // dependencies and dependents
+	open, held  []*Node // the jobs among these with an unfinished wait
+	isDown      bool    // dependents belong to the graph
 	isPlaced    bool
 	layer, row  int
 }
 
-// OpenBatch is the jid that the callback of an open batch depends on. No job has it.
+// OpenBatch is the jid that the callback of an open batch depends on. It is not the jid of a job.
 const OpenBatch = "x:open"
 
 const (
@@ -57,7 +56,7 @@ const (
 	nodesAtOnce = 50  // the number of jobs read at once
 )
 
-// IsBatch reports whether n stands for a batch that is not committed.
+// IsBatch reports whether n stands for an uncommitted batch.
 func (n *Node) IsBatch() bool { return n.JID == OpenBatch }
 
 // isOpen reports whether the job has yet to complete.
@@ -93,7 +92,7 @@ func ReadGraph(ctx context.Context, client *qless.Client, jid string) (*Graph, e
 	return g, nil
 }
 
-// add adds jobs to the graph, and appends those to follow further to a queue.
+// add adds jobs to the graph, and appends the jobs to follow further to a queue.
 func (g *Graph) add(queue []*Node, isDown bool, jids ...string) []*Node {
 	for _, jid := range slices.Sorted(slices.Values(jids)) {
 		node := g.byJID[jid]
@@ -115,7 +114,7 @@ func (g *Graph) add(queue []*Node, isDown bool, jids ...string) []*Node {
 	return queue
 }
 
-// read reads the jobs that have not been read yet.
+// read reads the jobs not read yet.
 func (g *Graph) read(ctx context.Context, client *qless.Client, nodes []*Node) error {
 	var jids []string
 	for _, node := range nodes {
@@ -152,13 +151,13 @@ func (g *Graph) connect() {
 	}
 }
 
-// arrange places the jobs, and finds the critical path and the blocked jobs.
+// arrange places the jobs, and determines the critical path and the blocked jobs.
 func (g *Graph) arrange() {
 	for _, node := range g.Nodes {
 		node.setLayer()
 	}
 	for _, node := range g.Nodes {
-		if len(node.needs) == 0 && len(node.next) > 0 { // next to the first job that needs it
+		if len(node.needs) == 0 && len(node.next) > 0 { // next to the first dependent
 			node.layer = max(0, slices.MinFunc(node.next, byLayer).layer-1)
 		}
 	}
@@ -182,8 +181,8 @@ func (g *Graph) arrange() {
 
 func byLayer(a, b *Node) int { return cmp.Compare(a.layer, b.layer) }
 
-// setLayer places a job to the right of the jobs that it needs, and returns its layer. Jobs that
-// need each other, which no client allows, get arbitrary places.
+// setLayer places a job to the right of its dependencies, and returns its layer. Cyclic
+// dependencies, which no client allows, lead to arbitrary places.
 func (n *Node) setLayer() int {
 	if !n.isPlaced {
 		n.isPlaced = true
@@ -210,7 +209,7 @@ func (n *Node) chain(next func(*Node) []*Node, known map[*Node][]*Node) []*Node 
 	return known[n]
 }
 
-// waiting returns the number of jobs that wait for a job, directly or indirectly.
+// waiting returns the number of jobs waiting for a job, directly or indirectly.
 func (n *Node) waiting() int {
 	seen := map[*Node]bool{n: true}
 	for queue := []*Node{n}; len(queue) > 0; queue = queue[1:] {
@@ -224,7 +223,7 @@ func (n *Node) waiting() int {
 	return len(seen) - 1
 }
 
-// orderings is the number of times that the jobs of a layer are sorted by their neighbors.
+// orderings is how often the jobs of a layer are sorted by their neighbors.
 const orderings = 6
 
 // setRows gives each job a row in its layer, near its neighbors.
@@ -296,7 +295,7 @@ type drawing struct {
 	Boxes                              []box
 }
 
-// An edge is a line from a job to one that needs it. Its end is a dot.
+// An edge is a line from a job to a dependent. Its end is a dot.
 type edge struct {
 	Class, Path string
 	X, Y        float64

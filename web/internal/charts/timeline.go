@@ -11,15 +11,15 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A timeline is the way of a job through its queues, visit by visit.
+// A timeline is a job's path through its queues, visit by visit.
 type timeline struct {
 	from, to time.Time
 	visits   []Lane
 
-	attempts []qless.Attempt // those not yet matched with the history
+	attempts []qless.Attempt // attempts not yet matched with the history
 }
 
-// A Timeline is the part of a timeline that a page shows.
+// A Timeline is the visible part of a timeline.
 type Timeline struct {
 	Lanes          []Lane
 	Ticks          []tick
@@ -27,20 +27,20 @@ type Timeline struct {
 	Earlier, Later string // zooms, or empty at the ends
 }
 
-// A Lane is a visit of a queue, from one put of the job to the next.
+// A Lane is a visit to a queue, from one put of the job to the next.
 type Lane struct {
 	Queue, Zoom  string
 	Waited, Runs time.Duration
 	Bars, Marks  []Mark
 }
 
-// A Mark is a bar for a time during which the job waited or ran, or a sign for an event. Its place
-// on the page is in percent.
+// A Mark is a bar for a time of waiting or running, or a sign for an event. Its place on the page
+// is in percent.
 type Mark struct {
 	Class, Text, Title, X, Width string
 
 	from, to time.Time
-	backOff  time.Duration // of a wait, whose rest is another bar
+	backOff  time.Duration // back-off of a wait; the rest of the wait is another bar
 }
 
 // The classes of bars. In an unsure run, the job may also have waited.
@@ -48,15 +48,14 @@ const waits, runs, unsure = "wait", "run", "run unsure"
 
 func (m *Mark) isRun() bool { return m.Class != waits }
 
-// ReadTimeline reads the way of a job through its queues. The zoom selects the part to show: "1m"
-// is the last minute, "1m@1700000000000" is the minute that ended at that millisecond, and "" is
-// everything.
+// ReadTimeline reads a job's path through its queues. The zoom selects the part to show: "1m" is
+// the last minute, "1m@1700000000000" is the minute before that millisecond, and "" is everything.
 func ReadTimeline(job *qless.Job, now time.Time, zoom string) *Timeline {
 	return timelineOf(job, now).show(zoom)
 }
 
-// timelineOf reads the history of a job and its attempts, which have the ends of runs that did not
-// complete it. With another client's script, a retry is known only by the run that follows.
+// timelineOf reads the history of a job, and its attempts with the ends of runs that did not
+// complete the job. With another client's script, a retry is known only by the run that follows.
 func timelineOf(job *qless.Job, now time.Time) *timeline {
 	t := &timeline{attempts: job.Attempts}
 	if len(job.History) == 0 {
@@ -70,7 +69,7 @@ func timelineOf(job *qless.Job, now time.Time) *timeline {
 	return t
 }
 
-// maxVisits is the maximum number of visits that are drawn: the last ones.
+// maxVisits is the maximum number of visits drawn: the last visits.
 const maxVisits = 40
 
 func (t *timeline) add(entry *qless.HistoryEntry) {
@@ -138,7 +137,7 @@ func (t *timeline) run(entry *qless.HistoryEntry) {
 	}
 }
 
-// attempt returns the attempt that began with an entry, or nil.
+// attempt returns the attempt begun by an entry, or nil.
 func (t *timeline) attempt(entry *qless.HistoryEntry) *qless.Attempt {
 	for i := range t.attempts {
 		a := &t.attempts[i]
@@ -159,7 +158,7 @@ func (t *timeline) end(job *qless.Job, now time.Time) {
 		return
 	case qless.StateRunning:
 	default:
-		if last != nil && last.isRun() { // it was retried or released
+		if last != nil && last.isRun() { // retried or released
 			ended := last.from
 			if f := job.Failure; f != nil && f.When.After(ended) {
 				ended = f.When
@@ -175,7 +174,7 @@ func (t *timeline) end(job *qless.Job, now time.Time) {
 	t.close(t.to)
 }
 
-// last returns the bar that has not ended, or nil.
+// last returns the unfinished bar, or nil.
 func (t *timeline) last() *Mark {
 	if len(t.visits) == 0 {
 		return nil
@@ -192,7 +191,7 @@ func (t *timeline) open(at time.Time, class, title string) {
 	v.Bars = append(v.Bars, Mark{Class: class, Title: title, from: at})
 }
 
-// close ends the last bar, and splits it if its back-off has ended.
+// close ends the last bar, and splits the bar if its back-off has ended.
 func (t *timeline) close(at time.Time) {
 	last := t.last()
 	if last == nil {
@@ -227,18 +226,18 @@ func (t *timeline) mark(at time.Time, sign, title string) {
 	v.Marks = append(v.Marks, Mark{Class: hues[sign], Text: sign, Title: title, from: at, to: at})
 }
 
-// A Zoom is a choice of the part to show.
+// A Zoom is an available part to show.
 type Zoom struct {
 	Name, Title string
 	IsCurrent   bool
 }
 
-// zooms are the widths to choose from.
+// zooms are the available widths.
 var zooms = []time.Duration{
 	7 * 24 * time.Hour, 24 * time.Hour, time.Hour, 10 * time.Minute, time.Minute, 10 * time.Second,
 }
 
-// maxZooms is the maximum number of zooms to choose from: the largest ones below the whole time.
+// maxZooms is the maximum number of available zooms: the largest below the whole time.
 const maxZooms = 4
 
 // ZoomOn returns the zoom on a time, with a margin.
@@ -251,7 +250,7 @@ func zoomOf(width time.Duration, until time.Time) string {
 	return fmt.Sprintf("%s@%d", words.Exact(width), until.UnixMilli())
 }
 
-// window returns the part of the time that a zoom shows.
+// window returns the part of the time shown by a zoom.
 func (t *timeline) window(zoom string) (from, to time.Time) {
 	width, until, _ := strings.Cut(zoom, "@")
 	d, err := time.ParseDuration(width)

@@ -15,14 +15,14 @@ import (
 
 // A Query matches jobs in one or all lists.
 type Query struct {
-	Words string `json:"query,omitempty"` // as they were typed
+	Words string `json:"query,omitempty"` // as typed
 	terms.Terms
 	units.Period
 	Large bool `json:"large,omitempty"` // also in large data
 	Batch bool `json:"-"`               // only callbacks of batches
 }
 
-// NewQuery returns the query of a URL or a form: the words q, and fields that the words omit.
+// NewQuery returns the query of a URL or a form: the words q, and fields omitted from the words.
 func NewQuery(value func(field string) string, period units.Period) (Query, error) {
 	t, err := terms.Parse(value("q"))
 	if err != nil {
@@ -32,7 +32,7 @@ func NewQuery(value func(field string) string, period units.Period) (Query, erro
 	return Query{Words: value("q"), Terms: t, Period: period, Large: value("large") != ""}, nil
 }
 
-// States are the states and lists in which jobs can be searched: any of them, or one.
+// States are the searchable states and lists of jobs. The first, "", means any.
 var States = slices.Concat([]string{""}, names(inspect.JobLists()), []string{"failed", "complete"})
 
 func names(lists []inspect.List) (names []string) {
@@ -42,10 +42,10 @@ func names(lists []inspect.List) (names []string) {
 	return names
 }
 
-// ErrHidden is returned for a search in data that is not shown.
+// ErrHidden is returned for a search in hidden data.
 var ErrHidden = invalid("data of jobs is not shown here, and so it can't be searched")
 
-// Check returns an error if there is no such field or state.
+// Check returns an error for an unknown field or state.
 func (q *Query) Check(hidesData bool) error {
 	switch {
 	case q.InData() && hidesData:
@@ -68,7 +68,7 @@ func (q *Query) String() string {
 	return text + q.Conditions()
 }
 
-// Conditions describes what the words omit.
+// Conditions describes the conditions omitted from the words.
 func (q *Query) Conditions() (text string) {
 	for _, one := range []struct{ word, what, value string }{
 		{"state:", "", q.State}, {"queue:", "of the queue ", q.Queue}, {"klass:", "klass ", q.Klass},
@@ -94,7 +94,7 @@ func InWords(p units.Period) (text string) {
 
 const clock = "2006-01-02 15:04:05 UTC"
 
-// StatesOf returns the states of the jobs in a list that can be searched.
+// StatesOf returns the searchable states of the jobs in a list.
 func StatesOf(list string) []qless.State {
 	switch inspect.List(list) {
 	case inspect.Waiting:
@@ -118,7 +118,7 @@ func (q *Query) Holds(job *qless.Job) bool {
 	return q.HoldsOf(job)
 }
 
-// HasText reports whether a text contains another one, ignoring case.
+// HasText reports whether a text contains a part, ignoring case.
 func HasText(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
@@ -137,8 +137,8 @@ const (
 	ofComplete = 'd'
 )
 
-// Lists returns the lists that may contain matches, in the order of the search. The overview has
-// the existing lists.
+// Lists returns the lists that may contain matches, in the order of the search. The overview
+// contains the existing lists.
 func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	var lists []List
 	if tag := cmp.Or(q.Tag, q.Text); tag != "" {
@@ -228,7 +228,7 @@ func (q *Query) In(list List) List {
 	return list
 }
 
-// plain returns a list with the conditions that the server checks, and the period.
+// plain returns a list with the conditions checked by the server, and the period.
 func (q *Query) plain(list List) List {
 	list.Filter, list.Period = q.Filter(), q.Period
 	list.Filter.Batch = q.Batch
@@ -239,10 +239,10 @@ func (q *Query) plain(list List) List {
 	return list
 }
 
-// searchedData is the size of the largest data in which a path is looked for.
+// searchedData is the size of the largest data in which to look for a path.
 const searchedData = 64 << 10
 
-// passes returns a list once per filter that it has to be searched with.
+// passes returns a list once per required filter.
 func (q *Query) passes(list List) []List {
 	list = q.plain(list)
 	inList := list.Matches

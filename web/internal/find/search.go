@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// The maximum numbers of lists and jobs that a request reads, and its maximum time. A search in the
+// The maximum numbers of lists and jobs read by a request, and its maximum time. A search in the
 // data has only a maximum time.
 const (
 	MaxLists    = 70
@@ -21,21 +21,21 @@ const (
 	MaxTime     = 2 * time.Second
 )
 
-// A List is a list of jobs to be searched.
+// A List is a list of jobs to search.
 type List struct {
 	Name    string // for people
 	Total   int    // the length of the list
 	Jobs    inspect.Selection
 	Filter  inspect.Filter
-	Matches func(*inspect.Row) bool // a condition that the server can't check, or nil
+	Matches func(*inspect.Row) bool // a condition not checked by the server, or nil
 
-	units.Period       // of the times since which jobs are as they are
+	units.Period       // of the times when jobs entered their present states
 	IsLatestFirst bool // in the order of these times
 
-	// The place of the list in a search. Lists are searched in the order of their places, so that a
-	// search can continue even if lists come and go.
+	// The place of the list in a search. Lists are searched in the order of their places: a search can
+	// continue even if lists come and go.
 	place   string
-	isAgain bool // it was searched before, with another filter
+	isAgain bool // searched before, with another filter
 }
 
 // Selection returns the jobs of the list that match its filter.
@@ -47,7 +47,7 @@ func (l *List) Selection() inspect.Selection {
 }
 
 // Wants reports whether a job of the list is in its period and matches. isLast reports that no
-// later one does.
+// later job does.
 func (l *List) Wants(job *inspect.Row) (isWanted, isLast bool) {
 	isLast = l.IsLatestFirst && job.Since.Before(l.Since)
 	return l.Has(job.Since) && (l.Matches == nil || l.Matches(job)), isLast
@@ -65,7 +65,7 @@ type Search struct {
 	Items    []inspect.Row
 	Examined []Report
 	Next     string // the place to continue; empty at the end
-	Large    int    // the jobs whose data was too large to be searched
+	Large    int    // the jobs with data too large to search
 
 	redact func([]inspect.Row)
 	bounds Bounds
@@ -80,7 +80,7 @@ type Report struct {
 	IsDone   bool   `json:"is_done"` // to the end of the list
 }
 
-// New returns a search that has not begun. Rows are redacted before they are matched.
+// New returns a search that has not begun. Rows are redacted before being matched.
 func New(bounds Bounds, redact func([]inspect.Row)) *Search {
 	return &Search{
 		Items: []inspect.Row{}, Examined: []Report{}, redact: redact, bounds: bounds,
@@ -88,7 +88,7 @@ func New(bounds Bounds, redact func([]inspect.Row)) *Search {
 	}
 }
 
-// Run searches lists from the place where another search ended, or from the beginning.
+// Run searches lists from where another search ended, or from the beginning.
 func (s *Search) Run(ctx context.Context, lists []List, from string) error {
 	begin, err := url.ParseQuery(from)
 	if err != nil || from != "" && !begin.Has("at") {
@@ -115,7 +115,7 @@ func (s *Search) Run(ctx context.Context, lists []List, from string) error {
 	return nil
 }
 
-// Scan searches a list from a cursor on, and returns the cursor at which to continue.
+// Scan searches a list from a cursor, and returns the cursor for continuing.
 func (s *Search) Scan(
 	ctx context.Context, l *List, after inspect.Cursor,
 ) (rest inspect.Cursor, err error) {
@@ -126,7 +126,7 @@ func (s *Search) Scan(
 	for {
 		most := s.bounds.Items - len(s.Items)
 		if l.Matches != nil || l.Period != (units.Period{}) {
-			most = 100 // some of them match
+			most = 100 // some of the jobs match
 		}
 		found, err := l.Selection().AtMost(max(most, 1)).Find(ctx, after)
 		if err != nil {

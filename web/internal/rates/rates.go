@@ -18,22 +18,22 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Span is a span of time whose rates are shown.
+// A Span is a span of time for showing rates.
 type Span struct {
 	Name   string        `json:"name"` // in the URL
 	Title  string        `json:"-"`
 	Length time.Duration `json:"-"`
 	Step   time.Duration `json:"-"` // of a chart
-	Cell   time.Duration `json:"-"` // of a table: it begins with one
-	Keep   time.Duration `json:"-"` // the time for which a reading is kept
+	Cell   time.Duration `json:"-"` // of a table; beginning with a cell
+	Keep   time.Duration `json:"-"` // how long a reading is kept
 
 	// First, unless 0, limits the first reading to the last full minute and so many groups before.
 	First int `json:"-"`
 
-	units.Period // the beginning that was given, and the end if that is over
+	units.Period // the given beginning, and the end if that is over
 }
 
-// Spans returns the spans to choose from.
+// Spans returns the available spans.
 func (Span) Spans() []Span { return Spans }
 
 // Each describes the length of a step.
@@ -55,7 +55,7 @@ func (s Span) Begin() time.Time {
 	return s.Until.Add(-s.Length)
 }
 
-// InWords tells which time it is: "last 3 h".
+// InWords describes the span: "last 3 h".
 func (s Span) InWords() string {
 	if s.Title == "" {
 		return "in this time"
@@ -68,7 +68,7 @@ func CountRuns(r *inspect.Rates) int { return r.Completed + r.Retried + r.Failed
 
 const minute, hour = time.Minute, time.Hour
 
-// Spans are the spans to choose from. Workers report their rates every 15 seconds.
+// Spans are the available spans. Workers report their rates every 15 seconds.
 var Spans = []Span{
 	{"15m", "15 min", 15 * minute, minute, minute, 10 * time.Second, 0, units.Period{}},
 	{"1h", "1 h", hour, minute, 5 * minute, 15 * time.Second, 0, units.Period{}},
@@ -78,7 +78,7 @@ var Spans = []Span{
 }
 
 // Between returns a span for a period, in the steps of the shortest span as long. The beginning of
-// a longer period is cut off. Without a beginning, it is an hour.
+// a longer period is cut off. Without a beginning, the span is an hour.
 func Between(p units.Period) Span {
 	end := time.Now()
 	if !p.Until.IsZero() && p.Until.Before(end) {
@@ -141,7 +141,7 @@ func (p *Part) Add(other Part) {
 // A Reader reads the rates of some minutes, in order.
 type Reader func(ctx context.Context, from, to time.Time) ([]Part, error)
 
-// Minutes reads the rates that a query selects minute by minute.
+// Minutes reads a query's rates minute by minute.
 func Minutes(in *inspect.Inspector, query inspect.RateQuery) Reader {
 	return func(ctx context.Context, from, to time.Time) ([]Part, error) {
 		query.From, query.To = from, to
@@ -154,7 +154,7 @@ func Minutes(in *inspect.Inspector, query inspect.RateQuery) Reader {
 	}
 }
 
-// Groups reads rates by queue or klass, as ask returns them, one part for each cell.
+// Groups reads rates by queue or klass, as returned by ask, one part for each cell.
 func Groups(cell time.Duration, query inspect.RateQuery, ask func(
 	context.Context, inspect.RateQuery,
 ) ([]inspect.RateGroup, error)) Reader {
@@ -177,13 +177,13 @@ func Groups(cell time.Duration, query inspect.RateQuery, ask func(
 // A Known holds the known rates after a reading.
 type Known struct {
 	Begin   time.Time `json:"from"`              // of the span
-	To      time.Time `json:"to"`                // the time when its end was read
-	Since   time.Time `json:"since"`             // everything after this is known
-	HasMore bool      `json:"has_more,omitzero"` // the rest is read with the next readings
+	To      time.Time `json:"to"`                // when the end was read
+	Since   time.Time `json:"since"`             // everything after Since is known
+	HasMore bool      `json:"has_more,omitzero"` // the rest is read by the next readings
 	Parts   []Part    `json:"-"`                 // in order, from Since on
 }
 
-// Points returns the rates in steps, from the first one that is at least partly known.
+// Points returns the rates in steps, from the first step that is at least partly known.
 func (k *Known) Points(step time.Duration) []inspect.RatePoint {
 	points := []inspect.RatePoint{}
 	for i := range k.Parts {
@@ -207,14 +207,14 @@ func (k Known) Last(length time.Duration) Known {
 	return k
 }
 
-// A Series holds the number of runs of a kind in each step, from the first known one on.
+// A Series holds the number of runs of a kind in each step, from the first known step.
 type Series struct {
 	Name string `json:"name"`
 	Runs []int  `json:"runs"`
 	hue  string
 }
 
-// Ends returns the runs of each step that were done, retried and failed.
+// Ends returns the completed, retried and failed runs of each step.
 func (k *Known) Ends(step time.Duration) []Series {
 	all := []Series{{Name: "done"}, {Name: "retried"}, {Name: "failed"}}
 	for i := range all {
@@ -227,7 +227,7 @@ func (k *Known) Ends(step time.Duration) []Series {
 	})
 }
 
-// maxGroups is the maximum number of groups that a chart distinguishes.
+// maxGroups is the maximum number of groups in a chart.
 const maxGroups = 5
 
 // Largest returns the runs of each step for the groups with the most runs, and for all others
@@ -309,7 +309,7 @@ func (k *Known) Curves(
 	return charts.Curves(title, k.note(), k.Begin, step, lines)
 }
 
-// note tells the part of the span that was read, unless all of it was.
+// note describes the part of the span that was read, unless all was read.
 func (k *Known) note() string {
 	if k.HasMore {
 		return "in the " + words.Exact(k.To.Sub(k.Since).Truncate(time.Second)) + " read so far"
@@ -317,7 +317,7 @@ func (k *Known) note() string {
 	return ""
 }
 
-// unknown returns the values of the steps before the first known one, because a chart begins with
+// unknown returns the values of the steps before the first known step, because a chart begins with
 // the span.
 func (k *Known) unknown(step time.Duration) (values []float64) {
 	if len(k.Parts) == 0 {

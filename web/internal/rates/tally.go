@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A tally caches the rates of a span. It reads them from the latest minute backwards: all of them
-// at first, unless the server is slow or has many, and then a few more with each reading. It keeps
-// those of past minutes.
+// A tally caches the rates of a span. It reads the rates from the latest minute backwards: all at
+// first, unless the server is slow or has many, and then a few more with each reading. The rates of
+// past minutes are kept.
 type tally struct {
 	span Span
 	read Reader
@@ -22,35 +22,34 @@ type tally struct {
 	past   []Part        // of past minutes, in order; none spans two cells
 	recent []Part        // of minutes that may still change
 	head   time.Time     // the beginning of recent
-	at     time.Time     // the time when recent was read
+	at     time.Time     // when recent was read
 	way    time.Duration // the shortest round trip
 }
 
 const (
-	// rateLate is the time after its end during which a minute may still change. Workers report every
-	// 15 seconds.
+	// rateLate is how long after its end a minute may still change. Workers report every 15 seconds.
 	rateLate = time.Minute
 
 	// rateStep is the span of the first request, and maxRateStep the longest span of a request after
-	// quick answers, so that no script takes long.
+	// quick answers, to keep scripts short.
 	rateStep    = time.Minute
 	maxRateStep = time.Hour
 
 	// maxReading is the maximum time of a reading, including the round trips to a distant server.
 	maxReading = 100 * time.Millisecond
 
-	// maxTallies is the maximum number of tallies that are kept.
+	// maxTallies is the maximum number of tallies kept.
 	maxTallies = 20
 )
 
-// FirstTime is the maximum time of the first reading without the round trips, and ReadTime that of
-// each later one. Tests change them.
+// FirstTime is the maximum time of the first reading without the round trips, and ReadTime of each
+// later reading. Tests change both.
 var (
 	FirstTime = 25 * time.Millisecond
 	ReadTime  = 400 * time.Microsecond
 )
 
-// update reads the rates that have changed, and some that are not known yet.
+// update reads the rates that have changed, and some unknown rates.
 func (t *tally) update(ctx context.Context, span Span, now time.Time) (Known, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +98,7 @@ func (t *tally) readRecent(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// readPast reads past minutes, the latest first, until it has used up its time or read some groups.
+// readPast reads past minutes, the latest first, until its time is over or some groups were read.
 func (t *tally) readPast(
 	ctx context.Context, begin time.Time, most time.Duration, groups int,
 ) error {
@@ -140,7 +139,7 @@ func sizeOf(parts []Part) (n int) {
 	return n
 }
 
-// missing returns the end of the latest minutes that are not known, or the beginning of the span.
+// missing returns the end of the latest unknown minutes, or the beginning of the span.
 func (t *tally) missing(begin time.Time) time.Time {
 	to := t.head
 	for _, p := range slices.Backward(t.past) {
@@ -155,8 +154,8 @@ func (t *tally) missing(begin time.Time) time.Time {
 	return to
 }
 
-// from returns the beginning of a reading that ends at to: a step before that, but not before the
-// known part or the cell.
+// from returns the beginning of a reading that ends at to: a step earlier, but not before the known
+// part or the cell.
 func (t *tally) from(to, begin time.Time, step time.Duration) time.Time {
 	from := to.Add(-step)
 	if cell := to.Add(-time.Minute).Truncate(t.span.Cell); t.span.Cell > time.Minute {
@@ -171,7 +170,7 @@ func (t *tally) from(to, begin time.Time, step time.Duration) time.Time {
 	return latest(from, begin)
 }
 
-// keep stores a part, and merges it with adjacent ones in its cell.
+// keep stores a part, and merges adjacent parts in its cell.
 func (t *tally) keep(p Part) {
 	cell := p.From.Truncate(t.span.Cell)
 	t.past = slices.DeleteFunc(t.past, func(other Part) bool {
@@ -188,7 +187,7 @@ func (t *tally) keep(p Part) {
 	t.past = slices.Insert(t.past, at, p)
 }
 
-// Tallies are the rates that were viewed recently. The zero value is ready to use.
+// Tallies are the recently viewed rates. The zero value is ready to use.
 type Tallies struct {
 	mu  sync.Mutex
 	all map[string]*tally

@@ -5,8 +5,8 @@ import "strings"
 // A Part is a part of a message with a stack.
 type Part struct {
 	Text     string
-	IsFolded bool // it belongs to the runtime or the worker
-	IsMarked bool // it is the first frame of the program itself
+	IsFolded bool // belongs to the runtime or the worker
+	IsMarked bool // first frame of the program itself
 
 	frames int
 }
@@ -14,7 +14,7 @@ type Part struct {
 // Title returns the title of a folded part.
 func (p Part) Title() string { return Plural(p.frames, "frame") + " of the runtime and the worker" }
 
-// foreign are the prefixes of functions that are not the program's own.
+// foreign are the prefixes of functions outside the program itself.
 var foreign = []string{
 	"runtime.", "runtime/", "panic(", "github.com/qless/qless-go", "created by ", "testing.",
 }

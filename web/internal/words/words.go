@@ -101,8 +101,8 @@ func Short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// The maximum length of a jid that tables show whole, and the lengths of the parts shown of a
-// longer one.
+// The maximum length of a jid shown whole in tables, and the lengths of the shown ends of a longer
+// jid.
 const maxID, idStart, idEnd = 16, 8, 4
 
 // ID shortens a long jid of digits to its ends.
@@ -114,11 +114,10 @@ func ID(jid string) string {
 	return jid[:idStart] + "…" + jid[len(jid)-idEnd:]
 }
 
-// maxShown is the maximum size of the data, results and failures that pages show. Their JSON is
-// complete.
+// maxShown is the maximum size of data, results and failures shown on pages. The JSON is complete.
 const maxShown = 256 << 10
 
-// JSON indents JSON. It does not change numbers and strings.
+// JSON indents JSON, without changing numbers and strings.
 func JSON(text json.RawMessage) string {
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, text, "", "  "); err != nil {
@@ -127,7 +126,7 @@ func JSON(text json.RawMessage) string {
 	return Shown(indented.String())
 }
 
-// Shown returns the part of a text that is shown.
+// Shown returns the visible part of a text.
 func Shown(text string) string {
 	if len(text) <= maxShown {
 		return text

@@ -73,7 +73,7 @@ const (
 )
 
 const (
-	maxBenchJobs = 100_000 // the maximum of a measurement, so that it does not fill the server
+	maxBenchJobs = 100_000 // the maximum of a measurement, to avoid filling the server
 	benchPage    = 500     // jobs put in a call
 )
 
@@ -114,7 +114,7 @@ func (b *bench) run(ctx context.Context) (failed error) {
 	return nil
 }
 
-// connect connects to the server, in a namespace of its own.
+// connect connects to the server, in a separate namespace.
 func (b *bench) connect(ctx context.Context) error {
 	client, err := b.app.Client(ctx)
 	if err != nil {
@@ -203,7 +203,7 @@ func (b *bench) measureBulk(ctx context.Context) (err error) {
 	return err
 }
 
-// rate returns the number of operations per second of goroutines that each do n at a time.
+// rate returns the number of operations per second of goroutines, with n operations each.
 func (b *bench) rate(
 	ctx context.Context, goroutines, n int, do func(ctx context.Context) error,
 ) (float64, error) {
@@ -228,7 +228,7 @@ func (b *bench) rate(
 	return float64(done.Load()) / time.Since(begun).Seconds(), failed
 }
 
-// measureJobs lets a worker run the jobs that were put in bulk.
+// measureJobs lets a worker run the bulk-put jobs.
 func (b *bench) measureJobs(ctx context.Context) error {
 	there, err := b.client.Queue(benchWork).Counts(ctx)
 	if err != nil {
@@ -293,7 +293,7 @@ func (b *bench) measureStarts(ctx context.Context) error {
 		}
 	}
 	if len(times) > 1 {
-		times = times[1:] // the first one includes the start of the worker
+		times = times[1:] // the first start includes the start of the worker
 	}
 	b.found.StartP50, b.found.StartP99 = quantiles(times)
 	return errors.Join(err, worker.Stop(ctx))

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// look reads the version and the settings of the server. A user who may not read them gets no
+// look reads the version and the settings of the server. A user without read permission receives no
 // warnings.
 func (b *bench) look(ctx context.Context) error {
 	info, _ := b.redis.Info(ctx, "server").Result()

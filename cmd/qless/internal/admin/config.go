@@ -145,7 +145,7 @@ func (a *app) setConfig(
 	return a.printSettings(ctx, client, name)
 }
 
-// printSettings prints settings after a change, as JSON if that is requested.
+// printSettings prints settings after a change, as JSON if requested.
 func (a *app) printSettings(ctx context.Context, client *qless.Client, names ...string) error {
 	if !a.JSON {
 		return nil
@@ -230,7 +230,7 @@ func (a *app) printChanges(changes []configChange) error {
 	})
 }
 
-// rehearse makes changes in memory, so that an impossible one is found before any is made.
+// rehearse makes changes in memory, to detect impossible changes before making any.
 func rehearse(ctx context.Context, changes []configChange) error {
 	stage, err := qlesstest.Start()
 	if err != nil {

@@ -72,7 +72,7 @@ func (a *app) readDump(path string) (configDump, error) {
 	return d, nil
 }
 
-// A configChange is a step from the present settings of a namespace to the wanted ones.
+// A configChange is a step from the present to the wanted settings of a namespace.
 type configChange struct {
 	Action string `json:"action"`
 	Name   string `json:"name"`
@@ -93,8 +93,8 @@ const (
 	actDelete = "delete limit"
 )
 
-// changesTo returns the changes that lead to a dump, in an order that runs no jobs of queues that
-// the dump pauses.
+// changesTo returns the changes that lead to a dump, in an order that keeps the queues paused in
+// the dump from running jobs.
 func changesTo(
 	ctx context.Context, client *qless.Client, wanted configDump, exact, raw bool,
 ) ([]configChange, error) {

@@ -34,7 +34,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	}
 }
 
-// openNamespace opens the namespace of a client. The time limit of the server applies to each step.
+// openNamespace opens the namespace of a client. The server's time limit applies to each step.
 func (a *app) openNamespace(ctx context.Context, client *qless.Client) (*dump.Namespace, error) {
 	return dump.Open(ctx, client.Redis(), client.Namespace(), a.Watch.Restart)
 }
@@ -59,7 +59,7 @@ func (a *app) dumpAll(ctx context.Context, client *qless.Client, _ []string) err
 	return nil
 }
 
-// A restored counts the keys that were restored, or would be with --dry-run.
+// A restored counts the keys that were restored, or with --dry-run would be restored.
 type restored struct {
 	Restored  int      `json:"restored"`
 	There     int      `json:"there"`
@@ -106,7 +106,7 @@ func (a *app) restoreAll(ctx context.Context, client *qless.Client, path string)
 	return err
 }
 
-// refused returns the reason why nothing is restored into a namespace, or nil.
+// refused returns why nothing is restored into a namespace, or nil.
 func (r restored) refused(namespace string) error {
 	var reasons []string
 	for _, part := range []struct {
@@ -126,7 +126,7 @@ func (r restored) refused(namespace string) error {
 	return fmt.Errorf("the namespace differs from the dump: %s", strings.Join(reasons, "; "))
 }
 
-// openTwice opens a file that is read twice, or copies the standard input to one.
+// openTwice opens a file to read twice, or copies the standard input to a file.
 func (a *app) openTwice(path string) (*os.File, error) {
 	if path != out.Stdin {
 		file, err := os.Open(path)
@@ -139,8 +139,8 @@ func (a *app) openTwice(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(file.Name()) // it disappears when it is closed
-	a.Watch.Stop()             // another program writes it
+	_ = os.Remove(file.Name()) // the file disappears when closed
+	a.Watch.Stop()             // another program writes the input
 	_, err = io.Copy(file, a.In)
 	a.Watch.Resume()
 	if err == nil {

@@ -41,8 +41,8 @@ func (a *app) scriptCommand() *cobra.Command {
 	return command
 }
 
-// loadScript loads a script into the server, or each server of a cluster. It stays there until the
-// next restart or SCRIPT FLUSH.
+// loadScript loads a script into the server, or each server of a cluster, until the next restart or
+// SCRIPT FLUSH.
 func (a *app) loadScript(ctx context.Context, client *qless.Client, text string) error {
 	sha, err := client.Redis().ScriptLoad(ctx, text).Result()
 	if err != nil {

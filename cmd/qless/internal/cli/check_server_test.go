@@ -28,7 +28,7 @@ func newCheckedServer(t *testing.T, arguments ...string) *checkedServer {
 	return &checkedServer{&env{t: t, url: "redis://" + server.Addr()}, server.Client(t)}
 }
 
-// check runs the check with thresholds that a busy machine does not reach.
+// check runs the check with thresholds too high for a busy machine.
 func (s *checkedServer) check(thresholds string) run {
 	s.t.Helper()
 	return s.run("", "check", "server", "--warn", "ping=1m"+thresholds, "--crit", "ping=1m")

@@ -1,7 +1,7 @@
 // Package cli is the command line: it parses, calls the public API of package qless, and prints.
 //
-// It composes the commands, which packages beside it have, each for some nouns. They print the
-// public structs of the API, as JSON or as a table.
+// The commands come from sibling packages, one for each group of nouns. Commands print the public
+// structs of the API, as JSON or as a table.
 package cli
 
 import (

@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write what commands print to testdata")
 
-// asProgram is set in the environment of a test binary that acts as the program.
+// asProgram is set in the environment of a test binary acting as the program.
 const asProgram = "QLESS_TEST_AS_PROGRAM"
 
-// atTime is set in its environment to the time of the server's clock, if that is stopped.
+// atTime is set in this environment to the time of a stopped server clock.
 const atTime = "QLESS_TEST_AT"
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func newEnv(t *testing.T) *env {
 	return &env{Server: server, t: t, url: "redis://" + server.Addr()}
 }
 
-// newStill returns an env with a stopped clock. That of the program is stopped 45 s later.
+// newStill returns an env with a stopped clock. The program's clock is stopped 45 s later.
 func newStill(t *testing.T) *env {
 	server := qlesstest.New(t)
 	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: server.Clock().Now, WorkerName: "test-worker"})
@@ -83,13 +83,13 @@ func (e *env) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// run runs the program with an input that is not a terminal.
+// run runs the program with an input other than a terminal.
 func (e *env) run(input string, args ...string) run {
 	e.t.Helper()
 	return e.finish(e.command(args...), input)
 }
 
-// finish runs a command with an input that is not a terminal.
+// finish runs a command with an input other than a terminal.
 func (e *env) finish(command *exec.Cmd, input string) run {
 	e.t.Helper()
 	var out, errs bytes.Buffer
@@ -102,7 +102,7 @@ func (e *env) finish(command *exec.Cmd, input string) run {
 	return run{command.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// ok runs the program, which has to succeed, and returns its output.
+// ok runs the program, which must succeed, and returns the output.
 func (e *env) ok(args ...string) string {
 	e.t.Helper()
 	r := e.run("", args...)
@@ -110,7 +110,7 @@ func (e *env) ok(args ...string) string {
 	return r.out
 }
 
-// golden compares a text with that of a file of testdata.
+// golden compares a text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A desk is the environment of a user: a home, and no variable that names a server.
+// A desk is the environment of a user: a home, and no variable with the name of a server.
 type desk struct {
 	*env
 	home  string

@@ -30,7 +30,7 @@ var destructive = []string{
 	"limit hold shop 1m",
 }
 
-// harmless are the commands that make changes without a question.
+// harmless are the commands for changes without a question.
 var harmless = []string{
 	"queue resume sms",
 	"job put mail Welcome",
@@ -52,7 +52,7 @@ var harmless = []string{
 	"limit hold shop 0",
 }
 
-// busy returns an env with the scene for a command, and a function that reads all of its keys.
+// busy returns an env with the scene for a command, and a function to read all keys of the env.
 func busy(t *testing.T, words string) (*env, func() testkit.Keyspace) {
 	e := newStill(t)
 	scene(t, e.Client())

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// word matches an argument of a shell, which may be quoted or be a substituted command.
+// word matches a shell argument, perhaps quoted or a substituted command.
 var word = regexp.MustCompile(`'[^']*'|\$\([^)]*\)|[^\s']+`)
 
-// programs returns the arguments of the program's runs in lines of a shell.
+// programs returns the arguments of the program's runs in shell lines.
 func programs(text string) (runs [][]string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
@@ -116,7 +116,7 @@ func TestExamplesOfCommandsExist(t *testing.T) {
 	walk(Root())
 }
 
-// foreignFlags are flags of other programs that pages mention, and the beginning of several.
+// foreignFlags are flags of other programs mentioned on pages, and the common beginning of several.
 var foreignFlags = []string{"cmdlog-"}
 
 func TestFlagsOfThePagesExist(t *testing.T) {

@@ -26,7 +26,7 @@ func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	return printed.String(), status
 }
 
-// FuzzJobsOfAFile puts the jobs of any file, and then the jobs that were not put.
+// FuzzJobsOfAFile puts the jobs of any file, and then the jobs not yet put.
 func FuzzJobsOfAFile(f *testing.F) {
 	server := testkit.Start(f)
 	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())

@@ -91,7 +91,7 @@ func newSickServer(t *testing.T, inCluster bool) *sickServer {
 	return s
 }
 
-// health returns the cells of the table: what each check says once the server is in trouble.
+// health returns the cells of the table: the result of each check once the server is in trouble.
 func (s *sickServer) health(cause func(*sickServer)) (cells []string) {
 	worker := s.worker()
 	gateways := s.serving(2, "serve", "--metrics", anywhere, "--workq", anywhere)
@@ -117,7 +117,7 @@ func (s *sickServer) health(cause func(*sickServer)) (cells []string) {
 	return append(cells, s.settled(worker))
 }
 
-// start starts servers in trouble, and returns what becomes of them.
+// start starts servers in trouble, and returns their outcomes.
 func (s *sickServer) start() string {
 	command := s.command("serve", "--workq", anywhere, "--timeout", "2s")
 	out, err := command.StdoutPipe()
@@ -154,7 +154,7 @@ func (s *sickServer) worker() *qless.Worker {
 	go func() { ended <- worker.Run(ctx) }()
 	s.t.Cleanup(func() {
 		if s.Server != nil {
-			s.Kill() // else, a worker that ends waits for a server that hangs
+			s.Kill() // otherwise a stopping worker waits for the hanging server
 		}
 		cancel()
 		testkit.Soon(s.t, "the end of the worker", ended)
@@ -164,7 +164,7 @@ func (s *sickServer) worker() *qless.Worker {
 	return worker
 }
 
-// settled returns what a worker says of its health after some exchanges, if there are any.
+// settled returns the health reported by a worker after some exchanges, if any.
 func (s *sickServer) settled(worker *qless.Worker) string {
 	var last time.Time
 	answers := 0

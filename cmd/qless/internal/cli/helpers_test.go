@@ -21,7 +21,7 @@ func (e *env) fields(words string) run {
 	return e.run("", strings.Fields(words)...)
 }
 
-// A typing is a run of the program on a terminal, where a user types.
+// A typing is a run of the program on a terminal with a typing user.
 type typing struct {
 	t       *testing.T
 	command *exec.Cmd

@@ -90,7 +90,7 @@ func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
 	queues, err := e.Client().Queues(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, queues)
-	// A job that only the library refuses stops the command at that job.
+	// A job refused only by the library stops the command at that job.
 	r = e.run(`{"klass": "K", "retries": -5}`, "job", "put", "mail", "--from", "-", "--stop-on-error")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errors, "put 0 jobs, 1 wrong\n")

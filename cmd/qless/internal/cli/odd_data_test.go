@@ -11,12 +11,12 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// oddData is data that Lua accepts and Go does not, and that other clients may put.
+// oddData is data accepted by Lua but not by Go. Other clients may put it.
 var oddData = map[string]string{
 	"nan": `{"a": NaN}`, "raw": "{\"a\": \"x\ny\x01\"}", "hex": `{"a": 0x10}`,
 }
 
-// oddEnv returns an env with jobs that have odd data.
+// oddEnv returns an env with jobs with odd data.
 func oddEnv(t *testing.T) *env {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

@@ -24,8 +24,7 @@ func (e *env) typed(line string) string {
 	return "$ " + line + "\n" + string(shown)
 }
 
-// picture requires that a page of the documentation contains a text, which is also in a golden
-// file.
+// picture requires that a page of the documentation contains a text, also found in a golden file.
 func picture(t *testing.T, page, name, text string) {
 	t.Helper()
 	golden(t, name, text)

@@ -41,7 +41,7 @@ func TestThePageListsTheCommands(t *testing.T) {
 	require.Equal(t, list, old)
 }
 
-// theShell has what the examples of the page use beside the program.
+// theShell has everything used by the page's examples beside the program.
 const theShell = `set -e
 qless() { "$PROGRAM" "$@" --yes; } # nobody can be asked
 pass() { echo "$QLESS_REDIS_URL"; }
@@ -83,7 +83,7 @@ func TestTheExamplesOfThePageRun(t *testing.T) {
 }
 
 // reference lists the flags of all commands, then each command with its arguments, its summary and
-// the names of its own flags.
+// its specific flags.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) {
@@ -94,7 +94,7 @@ func reference(root *cobra.Command) string {
 	return b.String()
 }
 
-// describe lists a command, with an indent, and those below it.
+// describe lists a command, with an indent, and its subcommands.
 func describe(b *strings.Builder, command *cobra.Command, indent string) {
 	var flags, options []string
 	command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
@@ -136,14 +136,14 @@ func describe(b *strings.Builder, command *cobra.Command, indent string) {
 	}
 }
 
-// isOption reports whether a flag is that of an option of a job.
+// isOption reports whether a flag is for an option of a job.
 func isOption(flag *pflag.Flag) bool {
 	return slices.ContainsFunc(jobopts.Table, func(row *jobopts.Row) bool {
 		return row.Key != "" && row.FlagName() == flag.Name
 	})
 }
 
-// named returns a flag's names as they are typed.
+// named returns a flag's names as typed.
 func named(flag *pflag.Flag) string {
 	if flag.Shorthand == "" {
 		return "--" + flag.Name

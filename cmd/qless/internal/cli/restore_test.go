@@ -81,7 +81,7 @@ func TestFilesThatAreNoDumpsAreRefused(t *testing.T) {
 	require.Contains(t, shown, "a dump is for a file")
 }
 
-// A fleet has workers on a server, and programs that put jobs there.
+// A fleet has workers on a server, and programs putting jobs there.
 type fleet struct {
 	t      *testing.T
 	client *qless.Client
@@ -91,7 +91,7 @@ type fleet struct {
 	workers []*qless.Worker
 }
 
-// A tally has the jobs that a fleet has put, and counts the runs of each, on any server.
+// A tally has the jobs put by a fleet, and counts the runs of each, on any server.
 type tally struct {
 	sync.Mutex
 	put   []string
@@ -105,7 +105,7 @@ func (l *tally) counts() (put, done int) {
 	return len(l.put), len(l.done)
 }
 
-// work starts two workers. Jobs that are meant to fail do so once, and are tried again.
+// work starts two workers. Jobs meant to fail do so once, and are tried again.
 func (f *fleet) work(all *tally, queues ...string) {
 	for range 2 {
 		worker, err := qless.NewWorker(f.client, qless.WorkerConfig{
@@ -128,7 +128,7 @@ func (f *fleet) work(all *tally, queues ...string) {
 	}
 }
 
-// puts starts programs that put jobs of all kinds until they are stopped.
+// puts starts programs that put jobs of all kinds until stopped.
 func (f *fleet) puts(all *tally, name string) {
 	f.halt = make(chan struct{})
 	for _, queue := range []string{"mail", "reports"} {

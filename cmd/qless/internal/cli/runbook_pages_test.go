@@ -40,7 +40,7 @@ func (w *wreck) visit() *visitor {
 	return &visitor{wreck: w, handler: handler}
 }
 
-// load loads the response to a request, and reports whether that is a redirect.
+// load loads the response to a request, and reports whether the response is a redirect.
 func (v *visitor) load(method, target, form string) (passedOn bool) {
 	r := httptest.NewRequestWithContext(v.t.Context(), method, target, strings.NewReader(form))
 	r.Header.Set("Accept", "text/html")
@@ -73,8 +73,7 @@ func (v *visitor) text() string {
 
 var inputPattern = regexp.MustCompile(`<input[^>]* name="([^"]*)"[^>]* value="([^"]*)"`)
 
-// press presses a button of the page with some fields filled in, and confirms the question that may
-// follow.
+// press presses a button of the page with some fields filled in, and confirms the question, if any.
 func (v *visitor) press(action, fields string) {
 	v.t.Helper()
 	filled, err := url.ParseQuery(fields)
@@ -101,10 +100,10 @@ func (v *visitor) press(action, fields string) {
 
 // A deed is a step of a visitor, who opens a page ("/queues"), presses a button ("press queue.pause
 // value=5"), waits for a text on a page ("await /doctor"), or sends a command to the server ("redis
-// config ..."). Then the visitor sees some words, of which ... may be any.
+// config ..."). Then the visitor sees some words, with ... for any words.
 type deed struct{ does, sees string }
 
-// byPages are the situations of the runbook as the dashboard shows them, up to their solution.
+// byPages are the situations of the runbook as shown by the dashboard, up to the solution.
 var byPages = map[string][]deed{
 	"A queue runs as many jobs as it may": {
 		{"/", "Warning Queue sms is at its max-rate: 1 job waits"},

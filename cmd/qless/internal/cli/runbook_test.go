@@ -70,7 +70,7 @@ func (w *wreck) redis(words string) {
 	require.NoError(w.t, w.rdb.Do(w.t.Context(), args...).Err())
 }
 
-// at returns a client whose clock has stopped.
+// at returns a client with a stopped clock.
 func (w *wreck) at(at time.Time) *qless.Client {
 	w.t.Helper()
 	client, err := qless.New(w.rdb, &qless.ClientConfig{Clock: func() time.Time { return at }})
@@ -87,7 +87,7 @@ func (w *wreck) putAt(ago time.Duration, queue, jid string, options ...qless.Put
 	require.NoError(w.t, err)
 }
 
-// popAt pops from a queue some time ago, or moves the jobs whose locks have expired.
+// popAt pops from a queue some time ago, or moves the jobs with expired locks.
 func (w *wreck) popAt(ago time.Duration, queue string) {
 	w.t.Helper()
 	_, err := w.at(time.Now().Add(-ago)).Queue(queue).Pop(w.t.Context(), 1)
@@ -335,7 +335,7 @@ func runbook(t *testing.T) map[string][]step {
 	return book
 }
 
-// inOrder returns a pattern for lines with these words, of which ... may be any.
+// inOrder returns a pattern for lines with these words, with ... for any words.
 func inOrder(lines []string) string {
 	var parts []string
 	for _, line := range lines {
@@ -345,7 +345,7 @@ func inOrder(lines []string) string {
 	return "(?s)" + strings.Join(parts, `[^\n]*\n.*`)
 }
 
-// runbookIndex returns the codes of the reasons that the index of the runbook gives to headings.
+// runbookIndex returns the codes of reasons by heading, from the index of the runbook.
 func runbookIndex(t *testing.T) map[string][]doctor.ReasonCode {
 	t.Helper()
 	page, err := os.ReadFile("../../../../docs/operations.md")
@@ -375,7 +375,7 @@ func TestEachReasonHasItsSituationInTheRunbook(t *testing.T) {
 	require.ElementsMatch(t, doctor.ProblemCodes(), slices.Compact(codes))
 }
 
-// advised returns the reasons that status finds, or the first one that why finds.
+// advised returns the reasons found by status, or the first reason found by why.
 func (w *wreck) advised(command string) (reasons []doctor.Reason) {
 	w.t.Helper()
 	var found struct{ Attention, Causes []doctor.Reason }
@@ -385,7 +385,7 @@ func (w *wreck) advised(command string) (reasons []doctor.Reason) {
 	return append(found.Attention, found.Causes[:min(1, len(found.Causes))]...)
 }
 
-// requirePlayed requires that each command that status and why print is a step as it stands.
+// requirePlayed requires that each command printed by status and why is a step, word for word.
 func requirePlayed(t *testing.T, reasons []doctor.Reason, steps []step) {
 	t.Helper()
 	for _, r := range reasons {

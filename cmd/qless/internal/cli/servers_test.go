@@ -28,7 +28,7 @@ type serving struct {
 	command   *exec.Cmd
 	out       string
 	addresses map[string]string
-	log       *bytes.Buffer // may be read once it has ended
+	log       *bytes.Buffer // may be read after the end
 	ended     chan error
 }
 
@@ -156,7 +156,7 @@ func TestServeUnderLoadEndsWhatItHasBegun(t *testing.T) {
 			}
 		})
 		running.Go(func() {
-			// A waiting consumer gets an answer and is not cut off.
+			// A waiting consumer receives an answer and is not cut off.
 			if status, _ := s.get("lmstfy", "/api/ns/empty?timeout=600"); status == 404 {
 				answered.Add(1)
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // newShards returns a server with three shards of a queue, two jobs in the second, other queues
-// that are paused in one of two, and a namespace that is not a shard.
+// paused in one of two, and a namespace that is not a shard.
 func newShards(t *testing.T) *env {
 	server := testkit.Start(t)
 	e := &env{t: t, url: "redis://" + server.Addr(), environ: []string{"QLESS_NAMESPACE={mail-*}:ql:"}}

@@ -148,7 +148,7 @@ func (s *terminal) restored() {
 	})
 }
 
-// terminalInOwnGroup is terminal for a program that gets the signals of the terminal, and sends
+// terminalInOwnGroup is terminal for a program that receives the terminal's signals, and sends
 // signals to its process group, which must not reach the test.
 func (e *env) terminalInOwnGroup(args ...string) *terminal {
 	command := e.command(args...)

@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// leaves returns the commands without subcommands, except for the commands that cobra adds.
+// leaves returns the commands without subcommands, except for cobra's own commands.
 func leaves(command *cobra.Command) []*cobra.Command {
 	if !command.HasSubCommands() {
 		return []*cobra.Command{command}
@@ -193,7 +193,7 @@ var asJSON = map[string]string{
 	"why":             "mail",
 }
 
-// endless are the commands that run until they are interrupted, or need a terminal or a handler.
+// endless are the commands that run until interrupted, or need a terminal or a handler.
 var endless = []string{"exporter", "job stack", "tail", "top"}
 
 func TestEachCommandPrintsJSON(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// A why is a queue called mail whose jobs are late.
+// A why is a queue called mail with late jobs.
 type why struct{ *env }
 
 // jobs puts jobs.
@@ -42,7 +42,7 @@ func (w why) pop(queue string, n int) []*qless.Job {
 	return jobs
 }
 
-// failSilently fails a waiting job like a script of another client, without notifying others.
+// failSilently fails a waiting job like a classic client, without notifying others.
 func failSilently(t *testing.T, rdb redis.UniversalClient, client *qless.Client, jid string) {
 	ctx, job := t.Context(), jobOf(t, client, jid)
 	pipe := rdb.TxPipeline()
@@ -59,7 +59,7 @@ func (w why) queue() *qless.Queue { return w.Client().Queue("mail") }
 
 const free = `{"queues":["mail"],"klasses":["Welcome"],"slots":5}`
 
-// From "jobs are late" to the cause: the output for each.
+// From "jobs are late" to the cause: the output for each step.
 func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 	for _, test := range []struct {
 		code     doctor.ReasonCode

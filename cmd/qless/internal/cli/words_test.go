@@ -26,7 +26,7 @@ func at(url string, args ...string) run {
 	return run{status, out.String(), errs.String()}
 }
 
-// nowhere is the URL of no server.
+// nowhere is a URL without a server.
 const nowhere = "redis://127.0.0.1:1"
 
 func TestAnUnknownCommandHasAHint(t *testing.T) {
@@ -76,7 +76,7 @@ func TestMissingAndUnexpectedArgumentsAreNamed(t *testing.T) {
 		if !strings.HasSuffix(usage, "...]") && !strings.HasSuffix(usage, "...") {
 			r := at(nowhere, append(path, "1", "2", "3", "4")...)
 			require.Equal(t, status, r.status, usage)
-			if command.Name() != "use" { // its own error says what it takes
+			if command.Name() != "use" { // cobra's own error lists the valid arguments
 				require.Regexp(t, "unexpected argument \"[1-4]\"", r.errors, usage)
 			}
 		}
@@ -161,7 +161,7 @@ func TestOptionsAreCalledByTheirFlags(t *testing.T) {
 var ofGo = regexp.MustCompile(`\b(?:nil|struct|goroutines?|unmarshal|strconv|stringArray|json:|time: [a-z]+ duration|` +
 	`parsing time|Go value|context deadline)|%!|\b[A-Z]\w+\.[A-Z]\w+`)
 
-// exported returns the names in package qless that could not be English words.
+// exported returns the names in package qless that are not also English words.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../../../../*.go")
@@ -181,7 +181,7 @@ func exported(t *testing.T) map[string]bool {
 	return names
 }
 
-// requirePlain checks that a text has no name of Go's.
+// requirePlain checks that a text contains no Go names.
 func requirePlain(t *testing.T, names map[string]bool, text string, where ...any) {
 	t.Helper()
 	for _, found := range ofGo.FindAllString(text, -1) {
@@ -215,7 +215,7 @@ func TestErrorsOfFlagsHaveNoNamesOfGo(t *testing.T) {
 		words, found := asJSON[path]
 		url := "redis://" + server.Addr()
 		if noun, _, _ := strings.Cut(path, " "); !found || noun == "bench" || noun == "context" || path == "queue wait" {
-			url = nowhere // it would not end, or change files
+			url = nowhere // would not end, or would change files
 		}
 		command.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 			if flag.Name == "help" || flag.Name == "watch" || flag.Value.Type() == "bool" {

@@ -1,4 +1,4 @@
-// Package health has the commands that say how the queues and their server are.
+// Package health has the commands for the health of queues and their server.
 package health
 
 import "github.com/qless/qless-go/cmd/qless/internal/place"

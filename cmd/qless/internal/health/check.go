@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// The exit statuses of a check, with the meanings that monitoring systems give them.
+// The exit statuses of a check, with the meanings used by monitoring systems.
 const (
 	checkOK = iota
 	checkWarning
@@ -193,7 +193,7 @@ func (r *checkResult) nagios() string {
 	return line + " | " + strings.Join(data, " ")
 }
 
-// prometheus returns the metrics in the text format, with the status as one more.
+// prometheus returns the metrics in the text format, with the status as another metric.
 func (r *checkResult) prometheus() string {
 	var labels [][2]string
 	if r.Queue != "" {

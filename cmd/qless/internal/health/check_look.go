@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A checkFunc looks at what it checks, and judges it.
+// A checkFunc reads the state that it checks, and judges it.
 type checkFunc func(
 	ctx context.Context, client *qless.Client, args []string, r *checkResult,
 ) error
@@ -151,7 +151,7 @@ func checkWorkers(ctx context.Context, client *qless.Client, r *checkResult) err
 	return nil
 }
 
-// The numbers of failed jobs that are read to find the new ones, in all and of a group.
+// The numbers of failed jobs read to count the new failures, in total and of a group.
 const failuresLooked, failuresOfGroup = 10_000, 1000
 
 func (c *checker) failuresCommand() *cobra.Command {
@@ -279,7 +279,7 @@ func checkServer(
 	return nil
 }
 
-// dangers are the reasons that raise the status of a check, besides its thresholds.
+// dangers are the reasons that raise the status of a check, besides the check's thresholds.
 var dangers = map[doctor.ReasonCode]int{
 	doctor.ReasonPersistenceFailed: checkCritical, doctor.ReasonEvicts: checkWarning,
 }
@@ -288,7 +288,7 @@ var dangers = map[doctor.ReasonCode]int{
 type info map[string]string
 
 func (i info) number(name string) float64 {
-	n, _ := strconv.ParseFloat(i[name], 64) // 0 if the server does not report it
+	n, _ := strconv.ParseFloat(i[name], 64) // 0 if not reported by the server
 	return n
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A threshold is the limit of a figure, which may not be more or, with below, not less. A nil
-// threshold is never passed.
+// A threshold is the maximum of a figure or, with below, the minimum. A nil threshold is never
+// passed.
 type threshold struct {
 	limit float64
 	below bool
@@ -56,7 +56,7 @@ func formatNumber(n float64) string {
 // A thresholdFlag is a flag with thresholds: one number, or several with names, such as
 // "age=5m,waiting=1000".
 type thresholdFlag struct {
-	names  []string // the first one is the default
+	names  []string // the first name is the default
 	unit   map[string]string
 	below  map[string]bool
 	values map[string]*threshold
@@ -74,7 +74,7 @@ func (f *thresholdFlag) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set reads the flag. Thresholds that it does not name keep their defaults.
+// Set reads the flag. Omitted thresholds keep their defaults.
 func (f *thresholdFlag) Set(value string) error {
 	for part := range strings.SplitSeq(value, ",") {
 		name, number, found := strings.Cut(part, "=")
@@ -113,7 +113,7 @@ func parseLimit(number, unit string) (float64, error) {
 	return limit, nil
 }
 
-// A kindOfThreshold is a figure that has thresholds, with their defaults, or "".
+// A kindOfThreshold is a figure with thresholds, and their defaults, or "".
 type kindOfThreshold struct {
 	name, unit, warn, crit string
 	below                  bool
@@ -130,7 +130,7 @@ func thresholds(kinds ...kindOfThreshold) (warn, crit *thresholdFlag) {
 			f.unit[k.name], f.below[k.name] = k.unit, k.below
 			if text := value(k); text != "" {
 				if err := f.Set(k.name + "=" + text); err != nil {
-					panic(err) // a default of ours
+					panic(err) // a default of this program
 				}
 			}
 		}

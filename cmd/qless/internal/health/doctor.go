@@ -36,7 +36,7 @@ type examResult struct {
 	Fixed []doctor.Reason
 }
 
-// MarshalJSON writes the fields of the report beside its own.
+// MarshalJSON writes the fields of the report beside the other fields.
 func (r examResult) MarshalJSON() ([]byte, error) {
 	type report doctor.Report
 	return json.Marshal(struct {
@@ -46,7 +46,7 @@ func (r examResult) MarshalJSON() ([]byte, error) {
 	}{report(*r.Report), units.Text(r.Took), r.Fixed})
 }
 
-// shownFindings is the number of findings of each kind that are printed.
+// shownFindings is the number of findings of each kind printed.
 const shownFindings = 10
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func (e *exam) run(ctx context.Context) error {
 	return nil
 }
 
-// connect connects to the server, which the client of the command has checked.
+// connect connects to the server, already checked by the client of the command.
 func (e *exam) connect(
 	ctx context.Context, connect func(context.Context) (*qless.Client, error),
 ) error {

@@ -47,7 +47,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return a.Again(command)
 }
 
-// The numbers of failure groups and problems that are shown.
+// The maximum numbers of failure groups and problems shown.
 const (
 	statusGroups   = 10
 	statusProblems = 5

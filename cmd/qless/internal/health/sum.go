@@ -34,14 +34,14 @@ type sum struct {
 	causes map[cause]*spaceProblem
 }
 
-// A spaceProblem is a problem of one or more namespaces. The embedded Reason is that of Namespace,
-// where it harms the most jobs, except that Jobs is the sum of all.
+// A spaceProblem is a problem of one or more namespaces. The embedded Reason is from Namespace,
+// where the problem harms the most jobs, but Jobs is the sum of all namespaces.
 type spaceProblem struct {
 	doctor.Reason
 	Namespace  string   `json:"namespace"`
-	Namespaces []string `json:"namespaces"` // all namespaces that have it
+	Namespaces []string `json:"namespaces"` // all namespaces with the problem
 
-	most int // the number of jobs that it harms in Namespace
+	most int // the number of harmed jobs in Namespace
 }
 
 // A spaceLimit is a full limit of one of the namespaces.
@@ -107,8 +107,8 @@ type cause struct {
 	queue, limit, schedule, outbox, group, key string
 }
 
-// addProblem adds a problem of a namespace to the same problem of others, such as a queue of the
-// same name without workers.
+// addProblem adds a problem of a namespace to the same problem of other namespaces, such as a queue
+// of the same name without workers.
 func (s *sum) addProblem(namespace string, p *doctor.Reason) {
 	c := cause{p.Code, p.Queue, p.Limit, p.Schedule, p.Outbox, p.Group, p.Key}
 	known := s.causes[c]

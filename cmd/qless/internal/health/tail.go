@@ -67,7 +67,7 @@ func (t *tail) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // the user has ended it
+	return nil // the user has ended the program
 }
 
 // A shownEvent is an event with the klass and the queue of its job.
@@ -119,7 +119,7 @@ func isOnlyOfTracked(kind events.Kind) bool {
 	return false
 }
 
-// read reads the klass and the queue of the job of an event. Fields that can't be read stay empty.
+// read reads the klass and the queue of an event's job. Unreadable fields stay empty.
 func (t *tail) read(ctx context.Context, e *shownEvent) error {
 	if e.JID == "" {
 		return nil

@@ -49,7 +49,7 @@ func (a *app) batchCommand() *cobra.Command {
 		})
 }
 
-// A batch is a batch with its id, and the number of failed members that it waits for.
+// A batch is a batch with its id, and the number of failed pending members.
 type batch struct {
 	JID string `json:"jid"`
 	qless.BatchStatus
@@ -71,7 +71,7 @@ func (a *app) listBatches(ctx context.Context, client *qless.Client, _ []string)
 			a.Watch.Restart()
 			one, _, err := readBatch(ctx, client, job.JID)
 			if errors.Is(err, qless.ErrNotFound) {
-				continue // it was canceled meanwhile
+				continue // canceled meanwhile
 			} else if err != nil {
 				return err
 			}

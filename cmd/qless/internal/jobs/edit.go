@@ -91,7 +91,7 @@ func stateError(job *qless.Job, code qless.Code, why string) error {
 	return &qless.Error{Op: "edit", Code: code, JID: job.JID, Message: why}
 }
 
-// keepPlace returns the options with which a put leaves a job in its place.
+// keepPlace returns the options for a put that leaves a job in its place.
 func keepPlace(
 	ctx context.Context, client *qless.Client, job *qless.Job,
 ) ([]qless.PutOption, error) {
@@ -156,7 +156,7 @@ func compacted(text []byte) json.RawMessage {
 	return compact.Bytes()
 }
 
-// same reports whether two texts are the same JSON except for spaces.
+// same reports whether two texts are the same JSON except for whitespace.
 func same(edited any, data []byte) bool {
 	text, ok := edited.(json.RawMessage)
 	return ok && bytes.Equal(compacted(text), compacted(data))

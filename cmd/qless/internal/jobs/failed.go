@@ -46,15 +46,15 @@ func (a *app) failedListCommand() *cobra.Command {
 	return command
 }
 
-// inGroup selects the failed jobs of a group and a time.
+// inGroup selects a group's jobs that failed in a period.
 func inGroup(group string, times selection.TimeFlags, limit int) selection.Flags {
 	return selection.Flags{
 		Lists: selection.ListFlags{Group: group}, Times: times, Limit: limit,
 	}
 }
 
-// listGroups lists the failure groups, the largest first. For a time, it lists those whose first
-// failure is before its end, and whose last one is after its beginning.
+// listGroups lists the failure groups, the largest first. For a period, it lists the groups with
+// the first failure before the end, and the last failure after the beginning, of the period.
 func (a *app) listGroups(
 	ctx context.Context, client *qless.Client, limit int, times selection.TimeFlags,
 ) error {
@@ -81,7 +81,7 @@ func (a *app) listGroups(
 	return err
 }
 
-// dropOthers removes the groups that have no failures in a period.
+// dropOthers removes the groups without failures in a period.
 func (a *app) dropOthers(
 	ctx context.Context, client *qless.Client, groups map[string]int, times selection.TimeFlags,
 ) error {
@@ -184,7 +184,7 @@ func (a *app) failedCancelCommand() *cobra.Command {
 }
 
 // repairGroups changes the failed jobs of groups, the oldest first: at most limit jobs, or all that
-// exist when it begins.
+// exist at the beginning.
 func (a *app) repairGroups(
 	ctx context.Context, client *qless.Client, args []string, flags repairFlags, c selection.Change,
 ) error {

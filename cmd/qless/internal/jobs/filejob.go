@@ -22,18 +22,18 @@ type fileJob struct {
 	Data json.RawMessage `json:"data"`
 
 	job   qless.JobSpec // with the options of the line
-	shown *qless.Job    // if it was printed by qless job show
+	shown *qless.Job    // if printed by qless job show
 	line  int
 	raw   []byte
 	wrong error
-	isNew bool // its jid was generated
-	done  bool // it was put, or exists
+	isNew bool // the jid was generated
+	done  bool // put, or already existing
 
-	before []*fileJob // jobs of the same file that it waits for
-	level  int        // higher than theirs
+	before []*fileJob // parents in the same file
+	level  int        // higher than the parents' levels
 }
 
-// parseJobs parses the jobs of a file: one per line, or as qless job show --json prints them.
+// parseJobs parses the jobs of a file: one per line, or as printed by qless job show --json.
 func parseJobs(text []byte) []*fileJob {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark of some editors
 	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
@@ -93,7 +93,7 @@ func lineAt(text []byte, offset int64) int {
 	return 1 + bytes.Count(text[:int(offset)+skipped], []byte("\n"))
 }
 
-// compact returns JSON in one line. Text that is not JSON stays as it is.
+// compact returns JSON in one line. Invalid JSON is returned unchanged.
 func compact(text []byte) []byte {
 	var line bytes.Buffer
 	if err := json.Compact(&line, text); err != nil {
@@ -156,8 +156,8 @@ func (j *fileJob) copyOf(raw []byte) error {
 	return lifeError(&shown)
 }
 
-// lifeError returns an error if the life of a printed job is over by now: the server would refuse
-// all jobs of its page.
+// lifeError returns an error if the life of a printed job is over: the server would refuse all jobs
+// of its page.
 func lifeError(job *qless.Job) error {
 	if job.State == qless.StateFailed || job.State == qless.StateComplete {
 		return nil
@@ -170,7 +170,7 @@ func lifeError(job *qless.Job) error {
 	return nil
 }
 
-// fill sets the queue and the klass of the job if it has none.
+// fill sets the job's missing queue and klass.
 func (j *fileJob) fill(queue, klass string) {
 	if j.Queue == "" {
 		j.Queue = queue
@@ -187,14 +187,14 @@ func (j *fileJob) fill(queue, klass string) {
 	}
 }
 
-// The levels of a job whose level is being determined, and of one without a level.
+// The levels of a job before and during the determination of its level.
 const (
 	levelUnknown = 0
 	levelOpen    = -1
 )
 
-// setLevel gives a job a higher level than the jobs in the file that it waits for. A job that would
-// wait for itself is wrong.
+// setLevel gives a job a higher level than its parents in the file. A job that would wait for
+// itself is wrong.
 func (j *fileJob) setLevel(byJID map[string]*fileJob) {
 	if j.level != levelUnknown {
 		return
@@ -217,7 +217,7 @@ func (j *fileJob) setLevel(byJID map[string]*fileJob) {
 	j.checkBefore()
 }
 
-// checkBefore makes a job wrong that waits for a wrong one.
+// checkBefore makes a job with a wrong parent wrong, too.
 func (j *fileJob) checkBefore() {
 	for _, other := range j.before {
 		if other.wrong != nil && j.wrong == nil {
@@ -226,7 +226,7 @@ func (j *fileJob) checkBefore() {
 	}
 }
 
-// spec returns the job as it is put: only if its jid is free.
+// spec returns the job to put, on condition that its jid is free.
 func (j *fileJob) spec() qless.JobSpec {
 	spec := j.job
 	if j.shown != nil {
@@ -237,7 +237,7 @@ func (j *fileJob) spec() qless.JobSpec {
 	return spec
 }
 
-// rawWithJID returns the job's line, with its jid if that was generated.
+// rawWithJID returns the job's line, with the generated jid, if any.
 func (j *fileJob) rawWithJID() []byte {
 	if !j.isNew || j.wrong != nil {
 		return j.raw

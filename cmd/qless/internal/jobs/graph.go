@@ -86,7 +86,7 @@ func (a *app) graph(
 	return a.printGraph(g)
 }
 
-// waitsFor returns the jobs that a job waits for, or was put to wait for.
+// waitsFor returns a job's past and present parents.
 func waitsFor(job *qless.Job) []string {
 	jids := append(slices.Sorted(slices.Values(job.Dependencies)), job.Options.Parents...)
 	return slices.Compact(slices.Sorted(slices.Values(jids)))

@@ -134,7 +134,7 @@ func (a *app) printJob(ctx context.Context, client *qless.Client, job *qless.Job
 	return history(job).Write(a.Out)
 }
 
-// jobTable returns the fields that are set in a job.
+// jobTable returns the nonempty fields of a job.
 func jobTable(job *qless.Job) *out.Table {
 	t := &out.Table{}
 	set := func(name, value string) {

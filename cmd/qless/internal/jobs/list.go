@@ -49,7 +49,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	return command
 }
 
-// read returns a page of the list that the flags name.
+// read returns a page of the list named by the flags.
 func (f *listFlags) read(
 	ctx context.Context, client *qless.Client,
 ) (page inspect.Page[inspect.Row], err error) {
@@ -59,7 +59,7 @@ func (f *listFlags) read(
 	return f.jobs(inspect.New(client)).WithData(f.bytes).List(ctx, f.part.Get())
 }
 
-// jobs returns the list that the flags name.
+// jobs returns the list named by the flags.
 func (f *listFlags) jobs(in *inspect.Inspector) inspect.Selection {
 	switch {
 	case f.place.Group != "":
@@ -102,7 +102,7 @@ func (f *listFlags) completed() bool {
 	return len(f.place.States) == 1 && f.place.States[0] == selection.StateCompleted
 }
 
-// ofQueue reports whether a list of a queue is named.
+// ofQueue reports whether the flags name a list of a queue.
 func (f *listFlags) ofQueue() bool {
 	return f.place.Queue != "" && f.place.States[0] != selection.StateFailed
 }

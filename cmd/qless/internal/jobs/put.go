@@ -56,10 +56,10 @@ func (a *app) putJob(
 	return a.PrintJID(jid, err)
 }
 
-// warnOfLimits warns of undefined limits, whose names may be misspelt.
+// warnOfLimits warns of undefined limits, perhaps with misspelt names.
 func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putFlags) {
 	var names []string
-	_ = json.Unmarshal(flags["limits"], &names) // the put has checked it
+	_ = json.Unmarshal(flags["limits"], &names) // already checked by the put
 	for _, name := range names {
 		info, err := inspect.New(client).Limit(ctx, name)
 		if err == nil && info.Config == (qless.LimitConfig{}) {
@@ -68,13 +68,13 @@ func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putF
 	}
 }
 
-// putFlags are the options of a put, in the form that files have.
+// putFlags are the options of a put, in the form used in files.
 type putFlags map[string]json.RawMessage
 
 // add gives a command the flags of all options.
 func (f putFlags) add(command *cobra.Command) { f.addSome(command, false) }
 
-// addForMove gives a command the flags of the options that moves share.
+// addForMove gives a command the flags of the options shared by moves.
 func (f putFlags) addForMove(command *cobra.Command) { f.addSome(command, true) }
 
 func (f putFlags) addSome(command *cobra.Command, moves bool) {
@@ -108,7 +108,7 @@ func (f putFlags) options() ([]qless.PutOption, error) {
 	return spec.Options, err
 }
 
-// readSpec parses a job from JSON. Its error is for people.
+// readSpec parses a job from JSON. The error is for people.
 func readSpec(text []byte) (spec qless.JobSpec, err error) {
 	err = spec.UnmarshalJSON(text)
 	if own := (*qless.Error)(nil); errors.As(err, &own) {
@@ -123,7 +123,7 @@ type optionFlag struct {
 	values putFlags
 }
 
-// Set sets the option, or adds to it if it has several values.
+// Set sets the option, or adds to an option with several values.
 func (f *optionFlag) Set(text string) error {
 	raw, err := f.row.JSON(f.values[f.row.Key], text)
 	if err == nil {

@@ -29,7 +29,7 @@ type putFrom struct {
 	path         string // or "-"
 	queue, klass string // of jobs without their own
 	stopOnError  bool
-	left         string // the file for lines that were not put
+	left         string // the file for lines not put
 
 	total int
 	sum   putSum
@@ -39,19 +39,19 @@ type putFrom struct {
 // A putSum is the outcome for the jobs of a file.
 type putSum struct {
 	Put   int         `json:"put"`
-	JIDs  []string    `json:"jids"`            // of the jobs that were put
-	There []string    `json:"there,omitempty"` // jids of jobs that existed, and were not changed
+	JIDs  []string    `json:"jids"`            // of the jobs put
+	There []string    `json:"there,omitempty"` // jids of existing jobs, left unchanged
 	Wrong []wrongLine `json:"wrong,omitempty"`
 	Left  int         `json:"left,omitempty"` // the number of jobs not tried
 }
 
-// A wrongLine is a line that is not a valid job.
+// A wrongLine is a line without a valid job.
 type wrongLine struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
 }
 
-// addPutFrom adds the flag --from to a command that puts a job, to put the jobs of a file.
+// addPutFrom adds the flag --from to a command that puts a job. The flag puts the jobs of a file.
 func (a *app) addPutFrom(command *cobra.Command) {
 	p := &putFrom{app: a}
 	single := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -83,7 +83,7 @@ func (a *app) addPutFrom(command *cobra.Command) {
 	}
 }
 
-// run puts the jobs. The time limit of the server applies to each page.
+// run puts the jobs. The server's time limit applies to each page.
 func (p *putFrom) run(ctx context.Context) error {
 	jobs, err := p.read()
 	if err != nil {
@@ -102,14 +102,14 @@ func (p *putFrom) run(ctx context.Context) error {
 	}
 	p.bar = p.NewProgress("job", len(ready))
 	if p.JIDs && text.IsTerminal(p.Out) {
-		p.bar.Out = nil // it would be mixed with the jids
+		p.bar.Out = nil // progress would be mixed with the jids
 	}
 	err = p.putAll(ctx, ready)
 	p.bar.End()
 	return p.report(jobs, err)
 }
 
-// prepare gives each job a jid, and returns the valid jobs, each after the jobs that it waits for.
+// prepare gives each job a jid, and returns the valid jobs, each after its parents.
 func (p *putFrom) prepare(jobs []*fileJob) []*fileJob {
 	byJID := map[string]*fileJob{}
 	for _, job := range jobs {
@@ -149,7 +149,7 @@ func (p *putFrom) wrong(job *fileJob, err error) {
 	p.sum.Wrong = append(p.sum.Wrong, wrongLine{job.line, strings.TrimPrefix(err.Error(), "qless: ")})
 }
 
-// putAll puts jobs page by page. The jobs of a page are for one queue and do not wait for each
+// putAll puts jobs page by page. The jobs of a page are for one queue and do not depend on each
 // other.
 func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 	for len(jobs) > 0 {
@@ -172,10 +172,10 @@ func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 	return nil
 }
 
-// errStopped is the error of a run that --stop-on-error stopped.
+// errStopped is the error of a run stopped by --stop-on-error.
 var errStopped = errors.New("stopped at a line that is wrong")
 
-// putPage puts the jobs of a page, without the invalid ones, which the server's errors name.
+// putPage puts the jobs of a page, without the invalid jobs named by the server's errors.
 func (p *putFrom) putPage(ctx context.Context, jobs []*fileJob) error {
 	jobs, err := p.withoutWrong(jobs)
 	for err == nil && len(jobs) > 0 {
@@ -224,7 +224,7 @@ func isAbout(err error, jid string) bool {
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
-// send sends a page, again if no answer comes. That does no harm: existing jobs are not changed.
+// send sends a page, and retries without harm if no answer comes: existing jobs are not changed.
 func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	specs := make([]qless.JobSpec, len(jobs))
 	for i, job := range jobs {
@@ -250,7 +250,7 @@ func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	}
 }
 
-// ended records which jobs of a page were put, and returns the error if it concerns all of them.
+// ended records which jobs of a page were put, and returns an error about all jobs.
 func (p *putFrom) ended(jobs []*fileJob, tries int, err error) error {
 	var refused *qless.Error
 	if errors.Is(err, qless.ErrExists) && errors.As(err, &refused) {
@@ -262,7 +262,7 @@ func (p *putFrom) ended(jobs []*fileJob, tries int, err error) error {
 	for i, job := range jobs {
 		job.done = true
 		isThere := refused != nil && slices.Contains(refused.Indices, i)
-		if isThere && !(job.isNew && tries > 1) { // an earlier try has put a new job
+		if isThere && !(job.isNew && tries > 1) { // put by an earlier try
 			p.sum.There = append(p.sum.There, job.JID)
 			continue
 		}
@@ -318,7 +318,7 @@ func (p *putFrom) failure() error {
 	return nil
 }
 
-// writeLeft writes the lines that were not put to a file, with the jids of their jobs.
+// writeLeft writes the lines not put to a file, with the jids of their jobs.
 func (p *putFrom) writeLeft(jobs []*fileJob) error {
 	if p.left == "" {
 		return nil

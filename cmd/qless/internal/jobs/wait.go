@@ -21,7 +21,7 @@ func (a *app) jobWaitCommand() *cobra.Command {
 	}
 }
 
-// An ended job has been waited for.
+// An ended job is the result of a wait.
 type ended struct {
 	JID string `json:"jid"`
 	qless.Result
@@ -89,7 +89,7 @@ func (a *app) clearLine() {
 	}
 }
 
-// followEvery is the interval at which a followed job is read.
+// followEvery is how often a followed job is read.
 const followEvery = time.Second
 
 // follow prints the history of a job, entry by entry, until the job has ended.

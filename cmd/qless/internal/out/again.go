@@ -10,8 +10,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// Again adds the flag --watch to a command, which repeats the command at intervals until it is
-// interrupted.
+// Again adds the flag --watch to a command, to repeat the command at intervals until interrupted.
 func (c *Console) Again(command *cobra.Command) *cobra.Command {
 	var every time.Duration
 	command.Flags().DurationVar(&every, "watch", 0, "print it again at this interval")

@@ -1,4 +1,4 @@
-// Package out is what people see of the program: tables, questions, errors and exit statuses.
+// Package out is the visible part of the program: tables, questions, errors and exit statuses.
 package out
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// A Console holds the streams of the program, and the flags that control its output and questions.
+// A Console holds the streams of the program, and the flags for output and questions.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -66,7 +66,7 @@ func (c *Console) GoOn(format string, values ...any) bool {
 	return !c.DryRun
 }
 
-// would prints what a dry run does not do.
+// would prints the omitted action of a dry run.
 func (c *Console) would(what string) error {
 	c.Say("would %s", what)
 	return c.PrintJSON(map[string]string{"would": what})

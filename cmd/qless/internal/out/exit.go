@@ -31,7 +31,7 @@ func (e wrong) Unwrap() error { return e.error }
 // Error returns an error with the status of wrong arguments.
 func Error(err error) error { return wrong{err} }
 
-// statusByCode has the statuses of codes with a status of their own.
+// statusByCode has the statuses of codes with a special status.
 var statusByCode = map[qless.Code]int{
 	qless.ErrInvalid:       statusUsage,
 	qless.ErrNotFound:      statusNotFound,
@@ -101,11 +101,11 @@ type checkedError struct {
 
 func (e checkedError) Unwrap() error { return e.error }
 
-// Checked returns an error that ends the program with the status of a check. The error in the
-// arguments is nil if the result has been printed.
+// Checked returns an error that ends the program with the status of a check. err is nil if the
+// result has been printed.
 func Checked(status int, err error) error { return checkedError{status, err} }
 
-// IsPrinted reports whether an error is the result of a check or an exam, which has been printed.
+// IsPrinted reports whether an error is the result of a check or an exam, already printed.
 func IsPrinted(err error) bool {
 	var checked checkedError
 	return errors.Is(err, ErrBroken) || errors.As(err, &checked) && checked.error == nil
@@ -120,7 +120,7 @@ type missingError struct{ error }
 // Missing returns an error with the status of missing things.
 func Missing(err error) error { return missingError{err} }
 
-// NotFound returns an error that names missing things, or nil if there are none.
+// NotFound returns an error that names missing things, or nil if nothing is missing.
 func NotFound(noun string, names ...string) error {
 	if len(names) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func (e Left) Error() string {
 	return fmt.Sprintf("%s %s left", text.Count(e.Sum.Unchanged, e.Noun), was)
 }
 
-// status returns the exit status, that of missing jobs if nothing else is wrong.
+// status returns the exit status: missing jobs, unless something else is wrong.
 func (e Left) status() int {
 	for _, err := range e.Sum.Reasons {
 		if err.Code != qless.ErrNotFound {
@@ -153,7 +153,7 @@ func (e Left) status() int {
 	return statusNotFound
 }
 
-// Damage returns an error if keys are damaged, so that figures are missing.
+// Damage returns an error if damaged keys make figures missing.
 func Damage(found []inspect.DamagedKey) error {
 	if len(found) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func Damage(found []inspect.DamagedKey) error {
 		text.Clean(strings.Join(keys, ", ")))
 }
 
-// IsOfJob reports whether an error is about one job, so that others may still be changed.
+// IsOfJob reports whether an error is about one job. Other jobs may still be changed.
 func IsOfJob(code qless.Code) bool {
 	status := statusByCode[code]
 	return status == statusNotFound || status == statusRefused

@@ -63,7 +63,7 @@ func (c *Console) Open(path string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// Data returns JSON from an argument or the standard input, or nil if there is none.
+// Data returns JSON from an argument or the standard input, or nil if missing.
 func (c *Console) Data(args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, nil

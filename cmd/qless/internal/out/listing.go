@@ -16,13 +16,13 @@ import (
 // RangeFlags select the part of a list to print.
 type RangeFlags struct{ Limit, offset int }
 
-// Add adds the flags of a list that is read in parts.
+// Add adds the flags of a list read in parts.
 func (f *RangeFlags) Add(command *cobra.Command) {
 	command.Flags().IntVar(&f.Limit, "limit", 25, "maximum number to print, -1 for all")
 	command.Flags().IntVar(&f.offset, "offset", 0, "number to skip")
 }
 
-// AddToWhole adds the flags of a list that is read as a whole.
+// AddToWhole adds the flags of a list read as a whole.
 func (f *RangeFlags) AddToWhole(command *cobra.Command) {
 	command.Flags().IntVar(&f.Limit, "limit", -1, "maximum number to print, -1 for all")
 }
@@ -51,7 +51,7 @@ func (c *Console) Footer(shown, total int, noun string) {
 	}
 }
 
-// PrintPage prints a page of a list of jobs, unless it could not be read.
+// PrintPage prints a page of a list of jobs, unless reading the page failed.
 func (c *Console) PrintPage(page inspect.Page[inspect.Row], err error) error {
 	if err == nil {
 		err = c.PrintSummaries(page, page.Items)
@@ -63,8 +63,8 @@ func (c *Console) PrintPage(page inspect.Page[inspect.Row], err error) error {
 	return nil
 }
 
-// PrintSummaries prints jobs of a list: as the JSON of a value that contains them, as jids, or as a
-// table.
+// PrintSummaries prints jobs of a list: as the JSON of a value containing the jobs, as jids, or as
+// a table.
 func (c *Console) PrintSummaries(value any, jobs []inspect.Row) error {
 	if c.JIDs {
 		return c.PrintJIDs(Strings(jobs, func(job inspect.Row) string { return job.JID }))
@@ -88,7 +88,7 @@ func (c *Console) PrintJIDs(jids []string) error {
 	return err
 }
 
-// PrintFullJobs prints jobs that were read in full.
+// PrintFullJobs prints full jobs.
 func (c *Console) PrintFullJobs(jobs []*qless.Job) error {
 	if c.JIDs {
 		return c.PrintJIDs(Strings(jobs, func(job *qless.Job) string { return job.JID }))
@@ -142,7 +142,7 @@ func ColourOf(state qless.State) Colour {
 	return ""
 }
 
-// remarks returns the facts that matter about a job in its state.
+// remarks returns the relevant facts about a job in its state.
 func remarks(job inspect.Row) string {
 	var parts []string
 	add := func(format string, values ...any) {
@@ -182,7 +182,7 @@ type OfJID struct {
 	JID string `json:"jid"`
 }
 
-// PrintJID prints the jid of a job, unless it could not be put.
+// PrintJID prints the jid of a job, unless the put failed.
 func (c *Console) PrintJID(jid string, err error) error {
 	switch {
 	case err != nil:
@@ -209,7 +209,7 @@ func OpenOrPaused(paused bool) any {
 	return "open"
 }
 
-// Block prints several lines below their name.
+// Block prints several lines below a name.
 func (c *Console) Block(name, lines string) {
 	fmt.Fprintf(c.Out, "%s:\n", name)
 	for line := range strings.SplitSeq(strings.TrimRight(lines, "\n"), "\n") {

@@ -25,8 +25,8 @@ const (
 	ClearToEnd = "\x1b[K"
 )
 
-// NewProgress returns a bar for a number of things, such as "job"s. It has to be ended before
-// anything else is printed.
+// NewProgress returns a bar for a number of things, such as "job"s. The caller must end it before
+// printing anything else.
 func (c *Console) NewProgress(noun string, total int) *Progress {
 	p := &Progress{noun: noun, total: total, begun: time.Now()}
 	if text.IsTerminal(c.Err) {

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// Print prints a value as JSON if that is requested, and otherwise as a table.
+// Print prints a value as JSON if requested, and otherwise as a table.
 func (c *Console) Print(value any, rows func() *Table) error {
 	if c.JSON {
 		return WriteJSON(c.Out, value, "  ")
@@ -22,7 +22,7 @@ func (c *Console) Print(value any, rows func() *Table) error {
 	return rows().Write(c.Out)
 }
 
-// PrintEach shows things one after another. As JSON, a single one is an object and not an array.
+// PrintEach shows things one after another. As JSON, a single thing is an object and not an array.
 func PrintEach[T any](c *Console, things []T, single bool, show func(T) error) error {
 	switch {
 	case single && len(things) == 0:
@@ -73,13 +73,13 @@ const (
 	Dim    Colour = "2"
 )
 
-// painted is a cell of a table that has a colour on a terminal.
+// painted is a table cell with a colour on a terminal.
 type painted struct {
 	text   string
 	colour Colour
 }
 
-// Paint returns a cell that has a colour on a terminal.
+// Paint returns a cell with a colour on a terminal.
 func Paint(text string, c Colour) any { return painted{text, c} }
 
 // A Table has columns as wide as their widest cells. Columns of numbers are aligned to the right.
@@ -87,12 +87,12 @@ func Paint(text string, c Colour) any { return painted{text, c} }
 type Table struct {
 	Header []string // or nil
 	rows   [][]string
-	Empty  string // printed when there are no rows
+	Empty  string // printed for a table without rows
 
 	colours map[[2]int]Colour
 }
 
-// NewTable returns a table without rows. Two spaces separate the headings of its columns.
+// NewTable returns a table without rows. Two spaces separate the column headings.
 func NewTable(header, empty string) *Table {
 	return &Table{Header: strings.Split(header, "  "), Empty: empty}
 }
@@ -194,8 +194,8 @@ func (t *Table) widths() []int {
 var number = regexp.MustCompile(
 	`^(-|now|-?[0-9][0-9.,/]*( ?[a-zA-Zµ%]{1,3}([0-9]+[a-z])?)?( ago)?)$`)
 
-// numeric reports for each column whether all of its cells are numbers or "-". A table without a
-// header has names on the left and values on the right.
+// numeric reports for each column whether all cells are numbers or "-". A table without a header
+// has names on the left and values on the right.
 func (t *Table) numeric() []bool {
 	numeric := make([]bool, len(t.widths()))
 	for column := range numeric {
@@ -210,7 +210,7 @@ func (t *Table) numeric() []bool {
 	return numeric
 }
 
-// terminalWidth returns the number of columns of a terminal, or 0 if out is none.
+// terminalWidth returns the number of columns of a terminal, or 0 if out is not a terminal.
 func terminalWidth(out any) int {
 	if !text.IsTerminal(out) {
 		return 0

@@ -11,10 +11,10 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// Now is the time to which ages and due times are relative. Tests set it.
+// Now is the time for computing ages and relative due times. Tests set it.
 var Now = time.Now
 
-// Since formats the time since t, or until t if that is in the future.
+// Since formats the time since t, or until a future t.
 func Since(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -37,7 +37,7 @@ func At(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC (" + Since(t) + ")"
 }
 
-// LockEnds returns the label for the time at which a lock ends.
+// LockEnds returns the label for the time of a lock's expiry.
 func LockEnds(t time.Time) string {
 	if t.Before(Now()) {
 		return "lock ended"
@@ -84,7 +84,7 @@ func Dash(text string) string {
 	return text
 }
 
-// Known returns a figure, or ? if its key is damaged.
+// Known returns a figure, or ? for a damaged key.
 func Known(n int) string {
 	if n < 0 {
 		return "?"
@@ -92,7 +92,7 @@ func Known(n int) string {
 	return fmt.Sprint(n)
 }
 
-// ProgressText returns the progress that a handler has reported.
+// ProgressText returns the progress reported by a handler.
 func ProgressText(p *qless.Progress) string {
 	text := fmt.Sprint(p.Done)
 	if p.Total > 0 {
@@ -101,7 +101,7 @@ func ProgressText(p *qless.Progress) string {
 	return strings.TrimSpace(text + " " + p.Note)
 }
 
-// Indented returns indented JSON. Data that is not JSON stays as it is.
+// Indented returns indented JSON. Invalid JSON is returned unchanged.
 func Indented(data json.RawMessage) string {
 	var text bytes.Buffer
 	if err := json.Indent(&text, data, "", "  "); err != nil {

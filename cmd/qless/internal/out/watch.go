@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ErrTimeout is the cause of a context that a Watch has ended.
+// ErrTimeout is the cause of a context ended by a Watch.
 var ErrTimeout = errors.New("the time is over")
 
-// A Watch ends a context when the server takes too long. It stops while the user is asked, and
-// restarts with each step of a long command.
+// A Watch ends a context when the server takes too long. It stops while the user answers a
+// question, and restarts with each step of a long command.
 type Watch struct {
 	timer *time.Timer
 	limit time.Duration
@@ -35,7 +35,7 @@ func (w *Watch) Restart() {
 	}
 }
 
-// Resume starts a stopped watch again, with all of its time.
+// Resume restarts a stopped watch with all of its time.
 func (w *Watch) Resume() {
 	if w != nil {
 		w.timer.Reset(w.limit)

@@ -21,7 +21,7 @@ var CompletionTime = 700 * time.Millisecond
 // A nameSource returns possible names for an argument.
 type nameSource func(ctx context.Context, client *qless.Client) ([]string, error)
 
-// completeNames completes names in a shell. Without a server, there are none.
+// completeNames completes names in a shell. Without a server, it completes nothing.
 func (p *Place) completeNames(source nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
@@ -42,7 +42,7 @@ func (p *Place) completeNames(source nameSource) cobra.CompletionFunc {
 	}
 }
 
-// completeEach completes the arguments in their order, each from a source of its own.
+// completeEach completes the arguments in order, each from a different source.
 func (p *Place) completeEach(sources []nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
@@ -54,8 +54,8 @@ func (p *Place) completeEach(sources []nameSource) cobra.CompletionFunc {
 	}
 }
 
-// sources has the names for the arguments of commands, by their words, after the name of the group
-// where that matters.
+// sources has the sources of names for arguments, by the words for the arguments in usage texts,
+// after the name of the command's group where relevant.
 var sources = map[string]nameSource{
 	"QUEUE": QueuesKnown, "FROM": QueuesKnown, "TO": QueuesKnown, "KLASS": KlassesKnown,
 	"JID": TrackedJIDs, "recur JID": RecurringJIDs, "GROUP": GroupsKnown, "TAG": TagsKnown,
@@ -63,7 +63,7 @@ var sources = map[string]nameSource{
 	"config NAME": SettingsKnown,
 }
 
-// CompleteArguments completes the arguments of commands that do not do so themselves.
+// CompleteArguments completes the arguments of commands without a completion.
 func (p *Place) CompleteArguments(group *cobra.Command) {
 	for _, command := range group.Commands() {
 		p.CompleteArguments(command)
@@ -99,7 +99,7 @@ func (p *Place) CompleteFlag(command *cobra.Command, flag string, source nameSou
 		})
 }
 
-// CompleteWords completes the value of a flag that has to be one of some words.
+// CompleteWords completes the value of a flag that must be one of some words.
 func CompleteWords(command *cobra.Command, flag string, words ...string) {
 	_ = command.RegisterFlagCompletionFunc(flag,
 		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -132,7 +132,7 @@ func GroupsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	return slices.Sorted(maps.Keys(groups)), err
 }
 
-// TagsKnown returns tags that jobs have.
+// TagsKnown returns tags of jobs.
 func TagsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	page, err := inspect.New(client).Tags(ctx, inspect.Range{Limit: 200})
 	return page.Items, err
@@ -144,7 +144,7 @@ func WorkersKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	return out.Strings(workers, func(w inspect.WorkerStatus) string { return w.Name }), err
 }
 
-// KlassesKnown returns the klasses that workers have handlers for.
+// KlassesKnown returns the klasses with handlers in workers.
 func KlassesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
 	workers, err := inspect.New(client).Workers(ctx)
 	var klasses []string

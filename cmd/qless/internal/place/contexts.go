@@ -33,7 +33,7 @@ func noContext(name string) error {
 // contextPath returns the path of the file of contexts.
 func contextPath() (string, error) {
 	folder := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(folder) { // its specification says to ignore it
+	if !filepath.IsAbs(folder) { // the XDG specification says to ignore relative paths
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -43,7 +43,7 @@ func contextPath() (string, error) {
 	return filepath.Join(folder, "qless", "contexts.json"), nil
 }
 
-// loadContexts reads the contexts. Without a file or a home, there are none.
+// loadContexts reads the contexts. Without a file or a home, it returns no contexts.
 func (p *Place) loadContexts() (*contextFile, error) {
 	file := &contextFile{Contexts: map[string]namedContext{}}
 	path, err := contextPath()
@@ -66,7 +66,7 @@ func (p *Place) loadContexts() (*contextFile, error) {
 	return file, nil
 }
 
-// withoutValues describes an error in JSON without quoting the JSON, which may contain a password.
+// withoutValues describes an error in JSON without quoting the JSON, perhaps with a password.
 func withoutValues(err error) string {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -79,7 +79,7 @@ func withoutValues(err error) string {
 	return "it is not JSON"
 }
 
-// save writes the file atomically, so that no other user can read it.
+// save writes the file atomically. No other user can read the file.
 func (f *contextFile) save() error {
 	path, err := contextPath()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package place connects commands to the namespace that flags, the environment or a context name.
+// Package place connects commands to the namespace named by flags, the environment or a context.
 package place
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// Clock is the clock of the server, which tests set.
+// Clock is the server's clock, set by tests.
 var Clock func() time.Time
 
-// defaultURL is the server used when none is named.
+// defaultURL is the default server.
 const defaultURL = "redis://localhost:6379"
 
-// A Place is the namespace that commands work on, as flags, the environment or a context name it.
-// It connects when it is first needed.
+// A Place is the namespace for commands, as named by flags, the environment or a context. It
+// connects when first needed.
 type Place struct {
 	*out.Console
 
@@ -99,7 +99,7 @@ func (p *Place) locate() (Location, error) {
 	return Location{"", spaces, "the default"}, nil
 }
 
-// contextPlace returns the location of a context, with its own namespace or a given one.
+// contextPlace returns the location of a context, with the context's or a given namespace.
 func (p *Place) contextPlace(name, namespace, from string) (Location, error) {
 	file, err := p.loadContexts()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Place) RedisURL() string {
 	return cmp.Or(p.namedRedis(), defaultURL)
 }
 
-// namedRedis returns the URL of the server that the user has named, or "".
+// namedRedis returns the URL of the server named by the user, or "".
 func (p *Place) namedRedis() string {
 	where, _ := p.Where() // connecting reports the error
 	return where.Redis
@@ -134,10 +134,10 @@ func (p *Place) NamespaceName() string {
 func masked(redis string) string {
 	parsed, err := url.Parse(redis)
 	if err != nil || parsed.Opaque != "" {
-		return "(a URL that can't be read)" // the password may be anywhere in it
+		return "(a URL that can't be read)" // the password may be anywhere in the URL
 	}
 	options := parsed.Query()
-	if options.Has("password") { // of the server, which sentinels name
+	if options.Has("password") { // of the server, named by sentinels
 		options.Set("password", "xxxxx")
 		parsed.RawQuery = options.Encode()
 	}
@@ -149,7 +149,7 @@ func (p *Place) ClientConfig() *qless.ClientConfig {
 	return &qless.ClientConfig{Clock: Clock, Namespace: p.NamespaceName()}
 }
 
-// Client returns the client of the namespace that the flags name. It connects at the first call.
+// Client returns the client of the namespace named by the flags. It connects at the first call.
 func (p *Place) Client(ctx context.Context) (*qless.Client, error) {
 	if err := p.RefusePattern(); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (p *Place) Client(ctx context.Context) (*qless.Client, error) {
 	return p.Dial(ctx)
 }
 
-// Dial is Client for a namespace that may be a pattern.
+// Dial is Client for a namespace or a pattern.
 func (p *Place) Dial(ctx context.Context) (*qless.Client, error) {
 	if p.connected != nil {
 		return p.connected, nil
@@ -189,7 +189,7 @@ func (p *Place) ServerName() string {
 	return text.Clean(parsed.Host + strings.TrimRight(parsed.Path, "/"))
 }
 
-// Run returns the function of a command that needs a client and has a time limit.
+// Run returns the function of a command with a client and a time limit.
 func (p *Place) Run(do Do) runFunc {
 	return p.inTime(func(ctx context.Context, args []string) error {
 		client, err := p.Client(ctx)
@@ -200,7 +200,7 @@ func (p *Place) Run(do Do) runFunc {
 	})
 }
 
-// inTime returns the function of a command that has a time limit.
+// inTime returns the function of a command with a time limit.
 func (p *Place) inTime(do func(ctx context.Context, args []string) error) runFunc {
 	return func(command *cobra.Command, args []string) error {
 		ctx, end := context.WithCancelCause(command.Context())
@@ -227,7 +227,7 @@ func (p *Place) RunWaiting(do Do) runFunc {
 	}
 }
 
-// A Do runs a command once it is connected.
+// A Do runs a connected command.
 type Do = func(ctx context.Context, client *qless.Client, args []string) error
 
 // A runFunc is the function of a command.

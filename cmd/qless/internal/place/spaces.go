@@ -36,7 +36,7 @@ func (p *Place) RefusePattern() error {
 // A doMany runs a command for several namespaces.
 type doMany = func(ctx context.Context, clients []*qless.Client) error
 
-// RunEither is Run for a command with another function for several namespaces.
+// RunEither is Run for a command with a separate function for several namespaces.
 func (p *Place) RunEither(one Do, many doMany) runFunc {
 	return p.inTime(func(ctx context.Context, args []string) error {
 		if p.ManySpaces() {
@@ -54,7 +54,7 @@ func (p *Place) RunEither(one Do, many doMany) runFunc {
 	})
 }
 
-// Spaces returns clients of the namespaces that match --namespace. They share their connections.
+// Spaces returns clients of the namespaces that match --namespace. The clients share connections.
 func (p *Place) Spaces(ctx context.Context) ([]*qless.Client, error) {
 	shared, err := p.Dial(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Place) SpacesOf(
 	return clients, nil
 }
 
-// otherSpacesTime limits the search for namespaces that the user did not name.
+// otherSpacesTime limits the search for namespaces not named by the user.
 const otherSpacesTime = time.Second
 
 // OtherSpaces names some namespaces with queues.
@@ -103,7 +103,7 @@ func OtherSpaces(ctx context.Context, client *qless.Client) string {
 		text.Clean(strings.Join(names[:min(len(names), most)], ", ")) + " (--namespace)"
 }
 
-// An UnreadSpace is a namespace that could not be read.
+// An UnreadSpace is an unreadable namespace.
 type UnreadSpace struct {
 	Namespace string `json:"namespace"`
 	Error     string `json:"error"`
@@ -111,7 +111,7 @@ type UnreadSpace struct {
 }
 
 // ReadSpaces reads several namespaces concurrently, and calls a function for each result in order.
-// It returns the namespaces that could not be read.
+// It returns the unreadable namespaces.
 func ReadSpaces[T any](
 	ctx context.Context, clients []*qless.Client,
 	read func(ctx context.Context, client *qless.Client) (T, error),
@@ -135,7 +135,7 @@ func ReadSpaces[T any](
 	return unread
 }
 
-// UnreadError returns an error that names the namespaces that could not be read, or nil.
+// UnreadError returns an error that names the unreadable namespaces, or nil.
 func UnreadError(unread []UnreadSpace) error {
 	if len(unread) == 0 {
 		return nil
@@ -159,7 +159,7 @@ func InNamespace(command, namespace string) string {
 // A QueueSum sums up the queues of a name in several namespaces.
 type QueueSum struct {
 	Name       string            `json:"name"`
-	Namespaces int               `json:"namespaces"` // the number that have it
+	Namespaces int               `json:"namespaces"` // the number with such a queue
 	Waiting    int               `json:"waiting"`
 	Running    int               `json:"running"`
 	Stalled    int               `json:"stalled"`
@@ -167,8 +167,8 @@ type QueueSum struct {
 	Depends    int               `json:"depends"`
 	Recurring  int               `json:"recurring"`
 	Oldest     units.Text        `json:"oldest"`              // of the waiting jobs
-	OldestIn   string            `json:"oldest_in,omitempty"` // its namespace
-	Paused     int               `json:"paused"`              // the namespaces where it is paused
+	OldestIn   string            `json:"oldest_in,omitempty"` // the namespace of the oldest
+	Paused     int               `json:"paused"`              // the namespaces with the queue paused
 	Workers    int               `json:"workers"`
 	Rates      doctor.Throughput `json:"rates"`
 }
@@ -190,7 +190,7 @@ func (q *QueueSum) Add(namespace string, one *inspect.QueueOverview) {
 	}
 }
 
-// State tells in how many of the namespaces the queue is paused.
+// State reports in how many of the namespaces the queue is paused.
 func (q *QueueSum) State() any {
 	if q.Paused == 0 || q.Paused == q.Namespaces {
 		return out.OpenOrPaused(q.Paused > 0)
@@ -201,7 +201,7 @@ func (q *QueueSum) State() any {
 // QueueSums are sums by the name of the queue.
 type QueueSums map[string]*QueueSum
 
-// Of returns the sum for a name, which may be new.
+// Of returns the sum for a name, perhaps a new sum.
 func (s QueueSums) Of(name string) *QueueSum {
 	if s[name] == nil {
 		s[name] = &QueueSum{Name: name}

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// eachQueue returns a function that treats all named queues alike.
+// eachQueue returns a function for treating all named queues alike.
 func (a *app) eachQueue(
 	verb, done string, confirmed bool,
 	do func(ctx context.Context, client *qless.Client, queue string) error,
@@ -35,7 +35,7 @@ func (a *app) eachQueue(
 	}
 }
 
-// warnOfQueues names queues that never had a job: their names may be misspelt.
+// warnOfQueues names queues that never had a job, perhaps misspelt.
 func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []string) error {
 	known, err := place.QueuesKnown(ctx, client)
 	for _, name := range names {
@@ -211,10 +211,10 @@ func (a *app) sweepCommand() *cobra.Command {
 	}
 }
 
-// sweptAtOnce is the number of failed jobs and failure groups that a call of Sweep examines.
+// sweptAtOnce is the number of failed jobs and failure groups examined by a call of Sweep.
 const sweptAtOnce = 100
 
-// sweep sweeps until all failed jobs were examined and no leftovers are found.
+// sweep sweeps until all failed jobs were examined and no leftovers remain.
 func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {
 	if !slices.Equal(queues, []string{"*"}) {
 		var err error

@@ -47,8 +47,7 @@ func (a *app) queueListCommand() *cobra.Command {
 	return command
 }
 
-// queueRow is a queue with the waiting times of its jobs, which are nil if one of its keys is
-// damaged.
+// queueRow is a queue with its jobs' waiting times, which are nil if a key of the queue is damaged.
 type queueRow struct {
 	qless.QueueCounts
 	Latency *inspect.Latency `json:"latency"`
@@ -77,7 +76,7 @@ func withLatencies(
 	return rows, nil
 }
 
-// latencyOf reads the waiting times of a queue. They are nil if one of its keys is damaged.
+// latencyOf reads the waiting times of a queue, or nil if a key of the queue is damaged.
 func latencyOf(
 	ctx context.Context, client *qless.Client, queue string,
 ) (*inspect.Latency, error) {
@@ -88,8 +87,8 @@ func latencyOf(
 	return &latency, err
 }
 
-// damageOf returns an error that names the damaged keys of the queues, or nil. Figures that can't
-// be read become -1.
+// damageOf returns an error that names the damaged keys of the queues, or nil. Unreadable figures
+// become -1.
 func damageOf(ctx context.Context, client *qless.Client, rows []*queueRow) error {
 	if !slices.ContainsFunc(rows, func(r *queueRow) bool { return r.Latency == nil }) {
 		return nil
@@ -259,7 +258,7 @@ func (a *app) queuePeekCommand() *cobra.Command {
 	return command
 }
 
-// noQueues returns a message for a namespace without queues, which names other namespaces.
+// noQueues returns a message for a namespace without queues, with the names of other namespaces.
 func noQueues(ctx context.Context, client *qless.Client) string {
 	if others := place.OtherSpaces(ctx, client); others != "" {
 		return "no queues here" + others

@@ -135,7 +135,7 @@ type recurFlags struct {
 	tags, untags               []string
 }
 
-// add gives a command the flags that put and set have.
+// add gives a command the flags common to put and set.
 func (f *recurFlags) add(command *cobra.Command) {
 	f.flags = command.Flags()
 	f.flags.DurationVar(&f.every, "every", 0, "the time from one job to the next")
@@ -228,7 +228,7 @@ func (a *app) setRecurring(
 	return a.PrintJSON(job)
 }
 
-// change sets the fields given as flags, and reports whether there are any.
+// change sets the fields given as flags, and reports whether any were given.
 func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (changed bool) {
 	for _, c := range []struct {
 		flag string
@@ -252,7 +252,7 @@ func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (chan
 	return changed
 }
 
-// withTags returns tags and those of more that are not among them.
+// withTags returns tags, followed by the additional tags of more.
 func withTags(tags, more []string) []string {
 	for _, tag := range more {
 		if !slices.Contains(tags, tag) {
@@ -262,7 +262,7 @@ func withTags(tags, more []string) []string {
 	return tags
 }
 
-// withoutTags returns the tags that are not among others.
+// withoutTags returns the tags not among others.
 func withoutTags(tags, others []string) []string {
 	return slices.DeleteFunc(tags, func(tag string) bool { return slices.Contains(others, tag) })
 }

@@ -1,4 +1,4 @@
-// Package selection has the jobs and other things that users name or search for, and changes them.
+// Package selection selects jobs and other things by name or by a search, and changes them.
 package selection
 
 import (
@@ -19,13 +19,13 @@ type Change struct {
 	Done string // "canceled"
 	Rest string // such as "to slow", as in "move 3 jobs to slow"
 
-	Confirmed bool // it needs confirmation
-	Many      bool // it needs confirmation for several jobs
+	Confirmed bool // needs confirmation
+	Many      bool // needs confirmation for several jobs
 
 	Do func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error)
 }
 
-// Jobs reads jobs, as many at a time as a script can.
+// Jobs reads jobs, as many at a time as fit into a script.
 func Jobs(
 	ctx context.Context, to *out.Console, client *qless.Client, jids []string,
 ) ([]*qless.Job, error) {
@@ -83,7 +83,7 @@ func (c Change) Sentence(n int) string {
 	return c.Verb + " " + text.Count(n, "job") + c.Rest
 }
 
-// would prints the jobs that would be changed.
+// would prints the jobs selected for a change.
 func (c Change) would(
 	ctx context.Context, to *out.Console, client *qless.Client, jids []string,
 ) error {
@@ -112,7 +112,7 @@ func (c Change) Repair(
 	}), ctx)
 }
 
-// OfEach returns the function of a change, given one that changes a single job.
+// OfEach returns the function of a change from a function that changes a single job.
 func OfEach(
 	do func(ctx context.Context, job *qless.Job) error,
 ) func(inspect.Selection, context.Context) (inspect.Repair, error) {
@@ -121,11 +121,11 @@ func OfEach(
 	}
 }
 
-// maxReasons is the maximum number of unchanged jobs that are named.
+// maxReasons is the maximum number of unchanged jobs named.
 const maxReasons = 20
 
-// Report prints the number of changed jobs, and the reasons why others were not changed. If there
-// are any, it returns an out.Left.
+// Report prints the number of changed jobs, and why other jobs were not changed. If any job was not
+// changed, it returns an out.Left.
 func (c Change) Report(to *out.Console, sum inspect.Repair) error {
 	if err := to.PrintJSON(sum); err != nil {
 		return err

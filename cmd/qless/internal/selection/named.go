@@ -14,8 +14,8 @@ import (
 	"github.com/qless/qless-go/internal/queues"
 )
 
-// Each returns a command that treats each argument alike, and continues if one is missing or
-// refused.
+// Each returns a command that treats each argument alike, and continues if an argument is missing
+// or refused.
 func Each(
 	to *out.Console, verb, done, noun string, confirmed bool,
 	do func(ctx context.Context, client *qless.Client, name string) error,
@@ -64,8 +64,8 @@ func Each(
 	}
 }
 
-// Matching returns the queues that match in place of each pattern, in which a * stands for any
-// text, and other names as they are. A pattern that matches no queue is an error.
+// Matching returns the matching queues for each pattern, with * for any text, and other names
+// unchanged. A pattern without a matching queue is an error.
 func Matching(ctx context.Context, client *qless.Client, args []string) ([]string, error) {
 	var names, known []string
 	for _, arg := range args {
@@ -92,7 +92,7 @@ func Matching(ctx context.Context, client *qless.Client, args []string) ([]strin
 	return names, nil
 }
 
-// QueueNames returns the queues with names or patterns, or all of them.
+// QueueNames returns the queues with names or patterns, or all queues.
 func QueueNames(
 	ctx context.Context, from *out.Console, client *qless.Client, args []string,
 ) ([]string, error) {

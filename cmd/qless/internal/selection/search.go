@@ -38,14 +38,14 @@ type Flags struct {
 // TimeFlags select a period.
 type TimeFlags struct{ since, until string }
 
-// Add gives a command the flags, whose help begins with a word such as "failures".
+// Add gives a command the flags. Their help begins with a word such as "failures".
 func (f *TimeFlags) Add(command *cobra.Command, what string) {
 	flags := command.Flags()
 	flags.StringVar(&f.since, "since", "", what+" since then: 14:00 (UTC), 2h, a date")
 	flags.StringVar(&f.until, "until", "", what+" before then")
 }
 
-// Period returns the period, which is zero if no flag is given.
+// Period returns the period, or zero without flags.
 func (f *TimeFlags) Period() (units.Period, error) {
 	period, err := units.ParsePeriod(f.since, f.until, out.Now())
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *Flags) AddWords(words []string) error {
 	return nil
 }
 
-// SaysWhich reports whether there is a criterion.
+// SaysWhich reports whether any criterion is set.
 func (f *Flags) SaysWhich() bool {
 	p := &f.Lists
 	return f.filter != (inspect.Filter{}) || f.words != (terms.Terms{}) ||
@@ -135,13 +135,13 @@ func (f *Flags) SaysWhich() bool {
 		len(p.States)+len(f.Unique) > 0 || f.Cursor != ""
 }
 
-// A finder is a list of jobs that can be searched.
+// A finder is a searchable list of jobs.
 type finder struct {
 	name string
 	jobs inspect.Selection
 }
 
-// A point is the point at which a search continues.
+// A point is where a search continues.
 type point struct {
 	List   string         `json:"l"`
 	Cursor inspect.Cursor `json:"c"`
@@ -206,11 +206,11 @@ func (f *Flags) of(jobs inspect.Selection, found int) inspect.Selection {
 	return jobs.WithData(f.Bytes)
 }
 
-// pathBytes is the size of the largest data in which a path is looked for.
+// pathBytes is the size of the largest data in which to look for a path.
 const pathBytes = 64 << 10
 
-// wanted returns the jobs of a queue, or all if no queue is named, that match the words and are as
-// they are since a time in a period.
+// wanted returns the jobs of a queue, or of all queues if none is named, that match the words and
+// entered their state in a period.
 func (f *Flags) wanted(jobs []inspect.Row, period units.Period) []inspect.Row {
 	queue := f.Lists.Queue
 	jobs = slices.DeleteFunc(jobs, func(job inspect.Row) bool {
@@ -223,7 +223,7 @@ func (f *Flags) wanted(jobs []inspect.Row, period units.Period) []inspect.Row {
 	return jobs
 }
 
-// nextPoint returns the point to continue: in the list that was searched, or in a later one.
+// nextPoint returns the point to continue: in the searched list, or in a later one.
 func nextPoint(rest []finder, after inspect.Cursor) inspect.Cursor {
 	next := point{rest[0].name, after}
 	if after == "" {

@@ -48,7 +48,7 @@ func (s *servers) scrapes() http.Handler {
 	})
 }
 
-// queueMetrics returns the collector of the namespace, or of all namespaces that match a pattern.
+// queueMetrics returns the collector of the namespace, or of all namespaces matching a pattern.
 func (s *servers) queueMetrics() prometheus.Collector {
 	options := qlessprom.Options{OnError: func(err error) {
 		s.log.Warn("a part of the metrics can't be read", "err", err)
@@ -59,8 +59,8 @@ func (s *servers) queueMetrics() prometheus.Collector {
 	return qlessprom.NewCollector(s.qless, options)
 }
 
-// problem returns the reason why requests should go elsewhere, or "". Only gateways need a server
-// that takes writes.
+// problem returns why requests should go elsewhere, or "". Only gateways need a server that accepts
+// writes.
 func (s *servers) problem(ctx context.Context) string {
 	if !s.ready.Load() {
 		return "starting or stopping"

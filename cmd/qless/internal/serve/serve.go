@@ -91,12 +91,12 @@ func (o *serveOptions) addFlags(command *cobra.Command) {
 	place.CompleteWords(command, "log-level", "debug", "info", "warn", "error")
 }
 
-// hasGateway reports whether there is a server for another protocol, which works without Redis.
+// hasGateway reports whether a server for another protocol is included, which works without Redis.
 func (o *serveOptions) hasGateway() bool {
 	return o.lmstfy != "" || o.workq != ""
 }
 
-// logger returns the logger that the options describe.
+// logger returns the logger described by the options.
 func (a *app) logger(o *serveOptions) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {

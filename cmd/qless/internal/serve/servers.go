@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// servers are the servers of this process, with the clients that they share.
+// servers are the servers of this process, with their shared clients.
 type servers struct {
 	*app
 	options *serveOptions
@@ -41,7 +41,7 @@ type listening struct {
 	listener net.Listener
 	serve    func(net.Listener) error
 	shutdown func(context.Context) error
-	isLast   bool // it is shut down after the others
+	isLast   bool // shut down after the others
 }
 
 func (s *servers) close() {

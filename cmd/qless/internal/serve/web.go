@@ -109,7 +109,7 @@ func (s *servers) sources(spaces []*qless.Client) []web.Source {
 	return sources
 }
 
-// names returns the host names of the dashboard. There is always one, so that others are refused.
+// names returns the host names of the dashboard: at least one, for refusing all others.
 func (o *webOptions) names() []string {
 	names := append([]string{"localhost"}, o.hosts...)
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A column has a title, whose capital letter is the key that sorts by it. A column of width 0 takes
-// up the remaining width.
+// A column has a title. The capital letter in the title is the key for sorting by the column. A
+// column of width 0 takes up the remaining width.
 type column struct {
 	key, title string
 	width      int
@@ -34,7 +34,7 @@ type cell struct {
 	number float64
 }
 
-// A grid is a table that can be sorted.
+// A grid is a sortable table.
 type grid struct {
 	columns []column
 	rows    []row
@@ -216,7 +216,7 @@ func (m *model) whatOf(job *inspect.Row) string {
 	return strings.Join(job.Tags, ",")
 }
 
-// held returns the jobs that a worker holds.
+// held returns the jobs held by a worker.
 func (m *model) held() grid {
 	g := grid{empty: "no jobs", columns: []column{
 		words("", "Jid", 32), words("", "Klass", 14), words("", "Queue", 12), name("", "Lock"),

@@ -52,7 +52,7 @@ func (m *model) press(key string) tea.Cmd {
 	return nil
 }
 
-// pressOfPage handles the keys that move or sort.
+// pressOfPage handles the keys for moving or sorting.
 func (m *model) pressOfPage(key string) tea.Cmd {
 	switch key {
 	case "up", "k":
@@ -78,7 +78,7 @@ func (m *model) pressOfPage(key string) tea.Cmd {
 	return nil
 }
 
-// pressToChange handles the keys that change jobs, or sort.
+// pressToChange handles the keys for changing jobs, or sorting.
 func (m *model) pressToChange(key string) {
 	switch {
 	case key == "u" && m.at.page != workersPage:
@@ -92,8 +92,8 @@ func (m *model) pressToChange(key string) {
 	}
 }
 
-// explained returns the place with the causes of a queue's wait, or its list if the causes are
-// shown.
+// explained returns the place with the causes of a queue's wait, or with the queue's list if the
+// causes are shown.
 func (m *model) explained() place {
 	to := m.at
 	to.why = !to.why
@@ -140,7 +140,7 @@ func (m *model) turnList(by int) tea.Cmd {
 	return nil
 }
 
-// sort sorts by the column of a key, or reverses the order if that is the current column.
+// sort sorts by the column of a key, or reverses the order of the current column.
 func (m *model) sort(key string) {
 	order, sortable := m.sorted[m.at.page]
 	if !sortable {
@@ -262,7 +262,7 @@ func (m *model) ask(
 	m.question = &question{text.Clean(words) + " y/n", do}
 }
 
-// changeTime is the time limit of a change, in multiples of that of a reading.
+// changeTime is the time limit of a change, in multiples of a reading's time limit.
 const changeTime = 6
 
 // answer handles the answer to the question. Any key but y means no.
@@ -283,7 +283,7 @@ func (m *model) answer(key string) tea.Cmd {
 }
 
 // remedy copies the command for the problem of the selected queue, or for the first problem, to the
-// clipboard of the terminal, and shows it.
+// clipboard of the terminal, and shows the command.
 func (m *model) remedy() tea.Cmd {
 	if m.status == nil || len(m.status.Attention) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A model holds the data that was read and the state of the screen.
+// A model holds the data and the state of the screen.
 type model struct {
 	source Source
 	config Config
@@ -19,7 +19,7 @@ type model struct {
 	width, height int
 	at            place
 	back          []place
-	turn          int // of the place: readings for an earlier one are dropped
+	turn          int // of the place: readings for an earlier turn are dropped
 	help          bool
 	question      *question
 	note          string // the result of the last action
@@ -28,8 +28,8 @@ type model struct {
 	detail detail
 
 	lost error         // the error of the last reading
-	read time.Time     // the time of the last successful one
-	took time.Duration // the duration of that one
+	read time.Time     // the time of the last successful reading
+	took time.Duration // the duration of the last successful reading
 
 	sorted   map[page]sorting
 	selected map[page]string
@@ -47,7 +47,7 @@ const (
 	failurePage // one failure group
 )
 
-// A place is a page with its subject and the part that is shown.
+// A place is a page with its subject and visible part.
 type place struct {
 	page page
 	name string       // of the queue, worker or group
@@ -55,10 +55,10 @@ type place struct {
 	why  bool         // the causes of the queue's wait, in place of a list
 }
 
-// lists are the lists of a queue, in the order in which they are shown.
+// lists are the lists of a queue, in display order.
 var lists = append(inspect.JobLists(), inspect.Recurring)
 
-// A sorting is the column by which rows are sorted.
+// A sorting is the column for sorting rows.
 type sorting struct {
 	key      string
 	reversed bool
@@ -155,7 +155,7 @@ func (m *model) take(msg readMsg) {
 	m.detail = msg.detail
 }
 
-// share is the shortest time between two readings, in multiples of the time of one.
+// share is the shortest time between two readings, in multiples of a reading's duration.
 const share = 20
 
 // again schedules the next reading.
@@ -165,7 +165,7 @@ func (m *model) again(last readMsg) tea.Cmd {
 }
 
 // wait returns the time until the next reading: the longer readings take, the longer the wait. A
-// single slow reading, after an outage of the server, does not count.
+// single slow reading, such as after a server outage, does not count.
 func (m *model) wait(last readMsg) time.Duration {
 	if last.err != nil {
 		return m.config.Every
@@ -178,7 +178,7 @@ func (m *model) wait(last readMsg) time.Duration {
 	return max(m.config.Every, share*took)
 }
 
-// visit goes to another place.
+// visit moves to another place.
 func (m *model) visit(to place) tea.Cmd {
 	m.at, m.note, m.detail = to, "", detail{}
 	return m.now()

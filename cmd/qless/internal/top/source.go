@@ -12,7 +12,7 @@ import (
 // A Server is the [Source] of a client.
 type Server struct {
 	Client *qless.Client
-	Old    time.Duration // the age of the oldest job at which a queue is late
+	Old    time.Duration // the age of the oldest job from which a queue is late
 }
 
 // The limits of reads.
@@ -51,7 +51,7 @@ func (s Server) Why(ctx context.Context, queue string) (*doctor.Explanation, err
 	return doctor.Explain(ctx, s.Client, queue)
 }
 
-// Held reads the jobs that a worker holds.
+// Held reads the jobs held by a worker.
 func (s Server) Held(ctx context.Context, worker string) ([]*qless.Job, error) {
 	var jobs []*qless.Job
 	for job, err := range inspect.New(s.Client).HeldBy(worker).AtMost(maxJobs).Jobs(ctx) {

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A Source reads and changes the data that is shown.
+// A Source reads and changes the data on the screen.
 type Source interface {
 	Overview(ctx context.Context) (*doctor.Status, error)
 	Jobs(ctx context.Context, queue string, list inspect.List) (*JobsOfQueue, error)
@@ -44,15 +44,15 @@ type Config struct {
 	Every   time.Duration // the interval between two readings
 	Timeout time.Duration // the time limit of a reading
 
-	ReadOnly bool // disables the keys that change something
+	ReadOnly bool // disables the keys for changes
 
 	In    io.Reader
 	Out   io.Writer
 	Style text.Style
 }
 
-// Run shows the data of the source until the user quits or the context ends. It restores the
-// terminal afterwards, even after a panic.
+// Run shows the data of the source until the user quits or the context ends. Afterwards, even after
+// a panic, Run restores the terminal.
 func Run(ctx context.Context, source Source, config Config) error {
 	program := tea.NewProgram(newModel(source, config),
 		tea.WithInput(config.In), tea.WithOutput(config.Out), tea.WithoutSignalHandler())

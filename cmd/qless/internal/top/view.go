@@ -119,7 +119,7 @@ func (m *model) attention() string {
 	return m.config.Style.Yellow(line)
 }
 
-// tabs names the pages, or the place below one.
+// tabs names the pages, or the place below a page.
 func (m *model) tabs() string {
 	var names []string
 	current := int(m.at.page)
@@ -164,8 +164,8 @@ func (m *model) queueTabs() string {
 	return m.join(names, current)
 }
 
-// join joins names, with brackets around the current one. If they do not all fit, it keeps the
-// current one and its neighbours.
+// join joins names, with brackets around the current name. If space is short, it keeps the current
+// name and its neighbours.
 func (m *model) join(names []string, current int) string {
 	for first := 0; ; first++ {
 		var plain, painted []string
@@ -249,7 +249,7 @@ func (m *model) header(g grid, widths []int) string {
 	return text.Cut(line, m.width)
 }
 
-// markSorted marks the title of the column that rows are sorted by.
+// markSorted marks the title of the sorted column.
 func markSorted(line string, g grid, widths []int, by sorting) string {
 	sign := '^'
 	if by.reversed {

@@ -20,7 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/settings"
 )
 
-// Meant has the commands that people mean by words of other programs.
+// Meant has the intended commands for words of other programs.
 var Meant = map[string][]string{
 	"queue ls":        {"queues", "stats", "info"},
 	"queue resume":    {"unpause", "continue"},
@@ -52,7 +52,7 @@ var Meant = map[string][]string{
 	"schedule forget": {"rm", "remove", "delete"},
 }
 
-// mostMeant is the number of commands that a hint names.
+// mostMeant is the maximum number of commands in a hint.
 const mostMeant = 3
 
 // unknownCommand reports an unknown subcommand, and the commands that may be meant.
@@ -68,8 +68,8 @@ func unknownCommand(command *cobra.Command, name string) error {
 	return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 }
 
-// meantBy returns the commands that an unknown subcommand may stand for: those of its group, or
-// else others.
+// meantBy returns the commands possibly meant by an unknown subcommand: from its group, or else
+// from others.
 func meantBy(group *cobra.Command, name string) []string {
 	var here, elsewhere []string
 	for _, command := range runnable(group.Root()) {
@@ -93,7 +93,7 @@ func meantBy(group *cobra.Command, name string) []string {
 	return here[:min(len(here), mostMeant)]
 }
 
-// runnable returns the commands below a command that are no groups.
+// runnable returns the commands below a command, without groups.
 func runnable(command *cobra.Command) (all []*cobra.Command) {
 	for _, below := range command.Commands() {
 		if below.HasSubCommands() {
@@ -105,12 +105,12 @@ func runnable(command *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// BadArguments names the argument that is missing or too much, which an error of cobra only counts.
+// BadArguments names the missing or superfluous argument; cobra's error only counts arguments.
 func BadArguments(command *cobra.Command, args []string, err error) error {
 	wanted := Arguments(command)
 	switch text := err.Error(); {
 	case !strings.Contains(text, "arg(s)") && !strings.HasPrefix(text, "unknown command"):
-		return err // it is not of cobra
+		return err // not an error of cobra
 	case len(args) < len(wanted):
 		return fmt.Errorf("%s is missing", strings.TrimSuffix(wanted[len(args)], "..."))
 	}
@@ -147,7 +147,7 @@ func BadFlag(command *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %s: %w", flag.Name, value, invalid.Unwrap())
 }
 
-// nearFlag returns the flag of a command whose name is nearest to a misspelt one, or "".
+// nearFlag returns the flag of a command with a name nearest to a misspelt name, or "".
 func nearFlag(command *cobra.Command, name string) (near string) {
 	least := min(3, (len(name)+1)/2)
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -162,13 +162,13 @@ func nearFlag(command *cobra.Command, name string) (near string) {
 	return near
 }
 
-// A secondsValue is a duration that may also be a number of seconds.
+// A secondsValue is a duration or a number of seconds.
 type secondsValue struct{ pflag.Value }
 
 // Set sets the duration.
 func (v secondsValue) Set(text string) error { return v.Value.Set(Duration(text)) }
 
-// Duration returns the text of a duration, which may be a number of seconds.
+// Duration returns the text of a duration or of a number of seconds.
 func Duration(text string) string {
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return text + "s"
@@ -176,7 +176,7 @@ func Duration(text string) string {
 	return text
 }
 
-// TakeSeconds lets the duration flags of a command and its subcommands be numbers of seconds.
+// TakeSeconds lets the duration flags of a command and its subcommands accept numbers of seconds.
 func TakeSeconds(command *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{command.Flags(), command.PersistentFlags()} {
 		flags.VisitAll(func(flag *pflag.Flag) {
@@ -190,8 +190,8 @@ func TakeSeconds(command *cobra.Command) {
 	}
 }
 
-// Flags returns a message of package qless with flags in place of the names of options in Go.
-// Quoted values stay as they are.
+// Flags returns a message of package qless with flags in place of the Go names of options. Quoted
+// values are unchanged.
 func Flags(message string) string {
 	parts := strings.Split(message, `"`)
 	for i := 0; i < len(parts); i += 2 {

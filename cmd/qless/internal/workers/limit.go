@@ -173,7 +173,7 @@ func (a *app) setLimit(
 	return a.printLimit(ctx, client, name)
 }
 
-// printLimit prints a limit after a change, as JSON if that is requested.
+// printLimit prints a limit after a change, as JSON if requested.
 func (a *app) printLimit(ctx context.Context, client *qless.Client, name string) error {
 	if !a.JSON {
 		return nil

@@ -82,7 +82,7 @@ func (a *app) workerShowCommand() *cobra.Command {
 	}
 }
 
-// workerDetails are the counts of a worker and the jobs that it holds.
+// workerDetails are the counts of a worker and the jobs held by the worker.
 type workerDetails struct {
 	inspect.WorkerStatus
 	Holds []*qless.Job `json:"holds"`

@@ -1,4 +1,4 @@
-// Previous is a process of the tests, in the words of the previous release, with which it is built.
+// Previous is a process of the tests, built with the previous release, and in its words.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// settings are those of the tests, as far as this program knows them.
+// settings are the tests' settings, as far as known to this program.
 type settings struct {
 	Addr            string
 	ServerAddr      string
@@ -52,7 +52,7 @@ type record struct {
 	Holder  string `json:"h,omitempty"`
 }
 
-// jobRetries is that of the tests.
+// jobRetries is the number of retries in the tests.
 const jobRetries = 40
 
 type process struct {
@@ -66,7 +66,7 @@ type process struct {
 
 func main() {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent does
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
 		os.Exit(3)
 	}()
 	p := &process{out: json.NewEncoder(os.Stdout)}
@@ -109,7 +109,7 @@ func (p *process) run() error {
 	return nil
 }
 
-// put puts jobs that are not there.
+// put puts missing jobs.
 func (p *process) put(ctx context.Context, client *qless.Client) error {
 	p.name = fmt.Sprintf("putter-%d", os.Getpid())
 	p.tell(record{Kind: "ready"})
@@ -136,7 +136,7 @@ func (p *process) put(ctx context.Context, client *qless.Client) error {
 	return nil
 }
 
-// work is the handler: it takes as long as the job says, and records what happens.
+// work is the handler: it takes as long as requested by the job, and records events.
 func (p *process) work(ctx context.Context, job *qless.Job) error {
 	var task work
 	if err := json.Unmarshal(job.Data, &task); err != nil {
@@ -159,7 +159,7 @@ func (p *process) work(ctx context.Context, job *qless.Job) error {
 	return ctx.Err()
 }
 
-// ask asks the server who holds the job, and records what does not fit.
+// ask asks the server for the job's holder, and records contradictions.
 func (p *process) ask(ctx context.Context, run record) {
 	answer, err := p.server.HMGet(ctx, "ql:j:"+run.JID, "worker", "state").Result()
 	if err != nil || ctx.Err() != nil {
