@@ -443,33 +443,6 @@ func fieldsOf(made *ast.StructType) (names []string) {
 	return names
 }
 
-// Relative clauses and pronouns make comments hard to read. The limits are for 10,000 words.
-func TestCommentsOfTheRootReadPlainly(t *testing.T) {
-	files, _ := filepath.Glob("*.go")
-	var text strings.Builder
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		fset := token.NewFileSet()
-		parsed, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
-		require.NoError(t, err)
-		for _, group := range parsed.Comments {
-			text.WriteString(group.Text())
-		}
-	}
-	count := func(words string) int {
-		return len(regexp.MustCompile(`(?i)\b(`+words+`)\b`).FindAllString(text.String(), -1))
-	}
-	all := count(`[a-z']+`)
-	require.Greater(t, all, 20_000)
-	for words, most := range map[string]int{
-		"which|that|whose": 200, "it|its|they|their|them": 220, "those|ones": 15,
-	} {
-		assert.LessOrEqual(t, count(words)*10_000/all, most, words)
-	}
-}
-
 func TestNoNameHidesAPredeclaredOne(t *testing.T) {
 	files, tests := goFiles(t)
 	for _, file := range slices.Concat(files, tests) {

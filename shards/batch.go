@@ -36,7 +36,7 @@ func (s *Shards) NewBatch(
 }
 
 // Batch returns a handle to the batch with this id and a callback put into the queue. Unlike a
-// handle from [qless.Client.Batch], it keeps new members in the shard of the batch.
+// handle from [qless.Client.Batch], this handle keeps new members in the shard of the batch.
 func (s *Shards) Batch(queue, id string) *Batch {
 	at := s.Client(queue, id)
 	return &Batch{at.Batch(id), s, at}

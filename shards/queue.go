@@ -91,8 +91,8 @@ func wrongShard(jid, format string, args ...any) error {
 }
 
 // PutMany puts jobs into their shards, as [qless.Queue.PutMany] puts jobs into a queue, and returns
-// their jids in order. All jobs are checked before the first is put. With an error, it also returns
-// the jids of the jobs that were put.
+// their jids in order. All jobs are checked before the first is put. An error comes with the
+// jids of the jobs that were put.
 func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) ([]string, error) {
 	puts, err := inside.CheckAll(q.name, jobs)
 	if err != nil {

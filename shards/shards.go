@@ -127,7 +127,7 @@ func nameOf(jid string) string {
 	return jid
 }
 
-// Job returns a job from any shard, or [qless.ErrNotFound]. It asks all shards, because a job put
+// Job returns a job from any shard, or [qless.ErrNotFound]. All shards are asked, because a job put
 // before a shard was added, or into another queue, is not in the shard of its key. The first shard
 // with the job answers for all, so a silent shard delays only jobs missing in the others.
 func (s *Shards) Job(ctx context.Context, jid string) (*qless.Job, error) {
@@ -160,8 +160,8 @@ func anyOf(
 	return found.job, found.shard, err
 }
 
-// Result returns the result of a job in any shard, like [qless.Client.Result]. Like [Shards.Job],
-// it asks all shards.
+// Result returns the result of a job in any shard, like [qless.Client.Result]. Like
+// [Shards.Job], Result asks all shards.
 func (s *Shards) Result(ctx context.Context, jid string) (qless.Result, error) {
 	found, err := s.ending(ctx, "result", jid)
 	if err != nil {
@@ -201,8 +201,8 @@ func (s *Shards) ending(ctx context.Context, op, jid string) (ending, error) {
 // untilPut returns the time to wait before asking again for a job that does not exist yet.
 var untilPut = redisx.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
 
-// Wait waits for a job in any shard, like [qless.Client.Wait]. Like [Shards.Job], it asks all
-// shards.
+// Wait waits for a job in any shard, like [qless.Client.Wait]. Like [Shards.Job], Wait
+// asks all shards.
 func (s *Shards) Wait(
 	ctx context.Context, jid string, options ...qless.WaitOption,
 ) (qless.Result, error) {

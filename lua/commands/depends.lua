@@ -12,7 +12,7 @@
 -- For      classic
 -- Repeat   once
 
--- The maximum number of dependencies that 'fewer' ends.
+-- The maximum number of dependencies that 'fewer' removes.
 local MAX_REMOVED = 1000
 
 local jid = required('Job', 'jid', ARGV[3])
@@ -61,7 +61,7 @@ local function remove(ended, is_free)
   end
 end
 
--- Ends some of the dependencies. Returns the number of remaining ones.
+-- Removes some dependencies. Returns how many remain.
 local function remove_some()
   local key = job_key(jid) .. '-dependencies'
   local left = math.max(0, call('scard', key) - MAX_REMOVED)

@@ -103,8 +103,7 @@ end
 local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local keys = {}
 
--- The sizes of these parts, false for damaged ones, which are read until n existing ones have been
--- found.
+-- The sizes of these parts, false for damaged parts. Stops after n parts that exist.
 local function read_sizes(n)
   local sizes = {0, 0, 0, 0, 0}
   for i = 1, #PARTS do
@@ -166,7 +165,7 @@ local function most_running(queues)
   return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
 end
 
--- The paused ones among some queues.
+-- The paused queues among some queues.
 local function paused_queues(queues)
   local key, paused = prefix .. 'paused_queues', {}
   local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
@@ -178,7 +177,7 @@ local function paused_queues(queues)
   return paused
 end
 
--- The queues from offset on: the ones listed in queues, then the ones in x:queues.
+-- The queues from offset on: first the list queues, then the list x:queues.
 local function queue_names(offset, count)
   local listed, more = prefix .. 'queues', prefix .. 'x:queues'
   local here, there = size_of(listed) or 0, size_of(more) or 0

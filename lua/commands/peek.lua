@@ -73,8 +73,8 @@ end
 -- examined.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on, of at most most entries. Returns the cursor of the next
--- ones, or nil at the end.
+-- Shows jobs of a list from a cursor on, out of at most most entries. Returns the next cursor, or
+-- nil at the end.
 local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
   list.total = math.min(list.total, offset + most)

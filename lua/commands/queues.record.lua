@@ -13,10 +13,10 @@
 local MAX_RECORDED = 1000
 local MAX_NOW = 100
 
--- The maximum number of workers that are read, those seen last.
+-- The maximum number of workers to read, last seen first.
 local MAX_TAKERS = 1000
 
--- The minutes after which it is not known when jobs have failed.
+-- The longest gap between records in minutes across which failures are attributed.
 local MAX_GAP = 5
 
 local cursor = ARGV[3] or ''
@@ -30,7 +30,8 @@ end
 
 local minute, today = math.floor(now / 60), day_of(now)
 
--- Numbers as text, each of as many bytes as a digit of widths tells. Larger ones are the largest.
+-- Numbers as bytes. widths has a digit for each number: how many bytes to use. A number that is too
+-- large becomes the largest.
 local function pack(widths, numbers)
   local bytes, at = {}, 0
   for i = 1, #numbers do
@@ -118,7 +119,7 @@ local function new_takers(list)
   return takers
 end
 
--- Adds a registered worker to those with the same list of queues.
+-- Adds a registered worker to the workers with the same list of queues.
 local function add_taker(all, json_text)
   local ok, info = pcall(cjson.decode, json_text)
   if not ok or type(info) ~= 'table' or info.paused or info.stopping then
@@ -197,8 +198,7 @@ local function failures_on(day, queue)
   return finite(try('hget', stats_key('stats', day, queue), 'failures'), 0)
 end
 
--- The number of jobs that have failed since the last minute that was recorded, if that is not long
--- ago.
+-- The number of failures since the last record, or 0 if the gap is too long.
 local function failed_since(last, head, queue, failed_today)
   local known_on = head[1] and day_of(60 * head[1])
   local function grown(count, day)

@@ -43,8 +43,8 @@ end
 -- Jobs that are in the failure group of the list by mistake.
 local strays = {}
 
--- The jobs that have failed in the group of the list. Leaves out the ones that are there by
--- mistake, and passes over the ones that have left it.
+-- The failed jobs of the group of the list. Leaves out jobs that are there by mistake, and passes
+-- over jobs that have left the group.
 local function without_strays(jids)
   local failed = {}
   for i = 1, #jids do

@@ -15,7 +15,7 @@
 -- position in the first of them, and the cursor of the groups after them; and the positions in the
 -- lists of known queues and of tracked jobs.
 
--- The number of failed jobs that a sweep examines, and of tracked ones.
+-- The numbers of failed and of tracked jobs that a sweep examines.
 local LOOKED = 100
 
 -- The maximum number of jobs of queues that it moves.
@@ -24,7 +24,7 @@ local MAX_DUE = 100
 -- The number of known queues that it examines.
 local MAX_QUEUES = 100
 
--- Some of the failure groups, sorted, and the cursor of the next ones.
+-- Some of the failure groups, sorted, and the next cursor.
 local function some_groups(cursor)
   local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', LOOKED)
   local groups = reply[2] or {}

@@ -51,8 +51,8 @@ local function has_died(worker, seen)
   return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
 end
 
--- Some of the workers from a cursor on, beginning with the ones not seen for longest. A worker that
--- is seen meanwhile comes again, so that none is missed.
+-- Some of the workers from a cursor on, the longest unseen first. A worker seen meanwhile is listed
+-- again, so none is missed.
 local function counts_from(cursor)
   local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}

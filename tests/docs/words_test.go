@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,6 +56,40 @@ func TestUnclearWordsAreFound(t *testing.T) {
 		require.Len(t, wordProblems(path, text), 3, path)
 	}
 	require.Empty(t, wordProblems("a.go", "package a\n\nvar s = `\n// for good\n`\n"))
+}
+
+// Relative clauses and pronouns make comments hard to read. The limits are for 10,000 words.
+func TestCommentsReadPlainly(t *testing.T) {
+	comments := map[string]*strings.Builder{} // by the first folder
+	for _, path := range files(t) {
+		text := read(t, path)
+		if filepath.Ext(path) == ".md" || strings.HasSuffix(path, "_test.go") ||
+			generated.MatchString(text) {
+			continue
+		}
+		folder, _, ok := strings.Cut(filepath.ToSlash(path), "/")
+		if !ok {
+			folder = "."
+		}
+		if comments[folder] == nil {
+			comments[folder] = new(strings.Builder)
+		}
+		for _, line := range readers[filepath.Ext(path)](text) {
+			comments[folder].WriteString(line.text + "\n")
+		}
+	}
+	require.Greater(t, len(comments), 10)
+	for folder, text := range comments {
+		count := func(words string) int {
+			return len(regexp.MustCompile(`(?i)\b(`+words+`)\b`).FindAllString(text.String(), -1))
+		}
+		all := max(1000, count(`[a-z']+`))
+		for words, most := range map[string]int{
+			"which|that|whose": 200, "it|its|they|their|them": 220, "those|ones": 15,
+		} {
+			assert.LessOrEqual(t, count(words)*10_000/all, most, "%s in %s", words, folder)
+		}
+	}
 }
 
 func TestLinesOfCodeAreNotTooLong(t *testing.T) {
