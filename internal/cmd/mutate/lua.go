@@ -114,8 +114,11 @@ func (s luaSources) parses() bool {
 	return err == nil
 }
 
-// write writes the scripts to a folder.
+// write makes a folder with the scripts.
 func (s luaSources) write(to string) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
 	lua := s.below("lua")
 	script, err := luasrc.Build(lua)
 	if err != nil {

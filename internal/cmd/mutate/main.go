@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A change replaces some bytes of a file.
@@ -140,20 +141,54 @@ func tryAll(chosen []change) error {
 		return err
 	}
 	noticed, tried := map[bool]int{}, map[bool]int{}
-	for i, c := range b.changes {
-		by, err := b.try(i)
-		if err != nil {
-			return err
+	for result := range b.tryEach() {
+		if result.err != nil {
+			return result.err
 		}
-		tried[c.isLua()]++
-		if by == "" {
-			by = "NOBODY"
+		isLua := result.change.isLua()
+		tried[isLua]++
+		if result.by == "" {
+			result.by = "NOBODY"
 		} else {
-			noticed[c.isLua()]++
+			noticed[isLua]++
 		}
-		fmt.Printf("%s\n\tnoticed by %s\n", c, by)
+		fmt.Printf("%s\n\tnoticed by %s\n", result.change, result.by)
 	}
 	fmt.Printf("noticed: %d of %d changes of Lua, %d of %d of Go\n",
 		noticed[true], tried[true], noticed[false], tried[false])
 	return nil
+}
+
+// atOnce is the number of changes to try at the same time, because most tests wait.
+const atOnce = 3
+
+// A result is the test that notices a change, or nothing.
+type result struct {
+	change change
+	by     string
+	err    error
+}
+
+// tryEach tries all changes.
+func (b *bench) tryEach() <-chan result {
+	results := make(chan result, len(b.changes))
+	next := make(chan int, len(b.changes))
+	for i := range b.changes {
+		next <- i
+	}
+	close(next)
+	var tries sync.WaitGroup
+	for range atOnce {
+		tries.Go(func() {
+			for i := range next {
+				by, err := b.try(i)
+				results <- result{b.changes[i], by, err}
+			}
+		})
+	}
+	go func() {
+		tries.Wait()
+		close(results)
+	}()
+	return results
 }

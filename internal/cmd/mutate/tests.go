@@ -74,10 +74,8 @@ func (b *bench) command(
 // record runs the tests of each package without a change, one after another, and records the
 // changes that each test reaches.
 func (b *bench) record() error {
-	for _, folder := range []string{"tmp", "plain", "marked", "changed"} {
-		if err := os.Mkdir(filepath.Join(b.dir, folder), 0o700); err != nil {
-			return err
-		}
+	if err := os.Mkdir(filepath.Join(b.dir, "tmp"), 0o700); err != nil {
+		return err
 	}
 	if err := b.lua.write(filepath.Join(b.dir, "plain")); err != nil {
 		return err
@@ -207,7 +205,8 @@ func (b *bench) try(i int) (string, error) {
 		steps = append(steps, step(w))
 	}
 	if c.isLua() {
-		scripts = filepath.Join(b.dir, "changed")
+		scripts = filepath.Join(b.dir, "changed"+strconv.Itoa(i))
+		defer os.RemoveAll(scripts)
 		if err := b.lua.with(c.file, c.changed()).write(scripts); err != nil {
 			return "", err
 		}
