@@ -23,7 +23,7 @@ type Bulk struct {
 	Wait time.Duration
 
 	// By returns the key of a job: only jobs with the same key are handled in one call. The job is a
-	// copy. If By panics or takes a second, the job ends as if its handler had panicked.
+	// copy. A By that panics counts as a handler's panic, and one that takes a second as its error.
 	By func(job *Job) string
 }
 
