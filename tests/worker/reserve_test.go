@@ -59,6 +59,20 @@ func reservedJIDs(reply any) (all []string) {
 	return all
 }
 
+func TestAWorkerWithAJobPollsOrAsksAtLockExpiry(t *testing.T) {
+	for poll, wait := range map[string]float64{"10": 10, "3600": 60} {
+		for _, pairs := range [][]any{{"brief", "1", "ahead", "0"}, {"ahead", "0", "polls", "0"}} {
+			e := newEnv(t)
+			e.Put("q")
+			args := append([]any{"w", "2", poll, "4"}, pairs...)
+			reply := must(e.Run(t.Context(), "reserve", "", append(args, "q")...))(t).([]any)
+			require.Len(t, reservedJIDs(reply), 1)
+			got := must(strconv.ParseFloat(reply[1].(string), 64))(t)
+			require.InDelta(t, wait, got, 1, pairs)
+		}
+	}
+}
+
 // fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
 func (e *env) fill(counts map[string]int) {
 	e.T.Helper()
