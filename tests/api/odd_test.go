@@ -621,7 +621,10 @@ func TestJobsOfTheStockScriptsAreRead(t *testing.T) {
 		{When: noon.Local(), What: "popped", Worker: "w1"},
 	}, job.History)
 	require.Zero(t, e.Redis.HExists(t.Context(), "ql:j:old", "history").Val(), "it has become a list")
-	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:old", "history", `[{"q":"q","put":1}]`).Err())
+	require.NoError(t, job.Release(t.Context(), 0))
+	require.Zero(t, e.Redis.HExists(t.Context(), "ql:j:old", "history").Val(), "by a release, too")
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 }
 
 // Other clients may set any number as a priority.

@@ -57,6 +57,15 @@ func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
 }
 
+func TestAWorkerThatRenewsLocksIsSeen(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	e.reserve("w", 1, "ordered", "0", "", "q")
+	e.Clock.Advance(30 * time.Second)
+	require.Equal(t, []any{"60"}, must(e.Run(t.Context(), "renew", "", "w", "j"))(t))
+	require.EqualValues(t, e.Clock.Now().Unix(), int(e.Redis.ZScore(t.Context(), "ql:workers", "w").Val()))
+}
+
 func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

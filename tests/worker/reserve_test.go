@@ -64,11 +64,13 @@ func TestAWorkerWithAJobPollsOrAsksAtLockExpiry(t *testing.T) {
 		for _, pairs := range [][]any{{"brief", "1", "ahead", "0"}, {"ahead", "0", "polls", "0"}} {
 			e := newEnv(t)
 			e.Put("q")
-			args := append([]any{"w", "2", poll, "4"}, pairs...)
-			reply := must(e.Run(t.Context(), "reserve", "", append(args, "q")...))(t).([]any)
-			require.Len(t, reservedJIDs(reply), 1)
-			got := must(strconv.ParseFloat(reply[1].(string), 64))(t)
-			require.InDelta(t, wait, got, 1, pairs)
+			for taken, count := range []string{"2", "1"} {
+				args := append([]any{"w", count, poll, "4"}, pairs...)
+				reply := must(e.Run(t.Context(), "reserve", "", append(args, "q")...))(t).([]any)
+				require.Len(t, reservedJIDs(reply), 1-taken)
+				got := must(strconv.ParseFloat(reply[1].(string), 64))(t)
+				require.InDelta(t, wait, got, 1, "%d taken before, %v", taken, pairs)
+			}
 		}
 	}
 }
