@@ -354,7 +354,7 @@ func TestOutcomeOfABrokenBatchIsUnknown(t *testing.T) {
 
 func TestNewJobsOfABrokenBatchAreSentAgain(t *testing.T) {
 	g, client := newGate(t)
-	p, first := afterFirst(t, g, client, "a", "b")
+	p, first := afterFirst(t, g, client, "a")
 	fresh := make(chan string, 2)
 	for range cap(fresh) {
 		before := client.WaitingPuts()
@@ -369,12 +369,10 @@ func TestNewJobsOfABrokenBatchAreSentAgain(t *testing.T) {
 	}
 	first.answer <- nil
 	batch := g.pass(io.ErrUnexpectedEOF)
-	require.Len(t, batch.jids, 4)
-	for _, jid := range []string{"a", "b"} {
-		require.ErrorIs(t, p.result(jid), qless.ErrUnavailable)
-	}
+	require.Len(t, batch.jids, 3)
+	require.ErrorIs(t, p.result("a"), qless.ErrUnavailable)
 	again := g.pass(nil)
-	require.Equal(t, batch.jids[2:], again.jids)
+	require.Equal(t, batch.jids[1:], again.jids)
 	require.ElementsMatch(t, again.jids, []string{<-fresh, <-fresh})
 }
 

@@ -77,8 +77,10 @@ func TestAnUnknownNameHasASuggestion(t *testing.T) {
 		_, err := Write(name, 1)
 		require.EqualError(t, err, `no setting "`+name+`"; did you mean "`+like+`"?`)
 	}
-	_, err := Write("colour", 60)
-	require.EqualError(t, err, `no setting "colour"`)
+	for _, name := range []string{"colour", "grace-perxxxxx"} {
+		_, err := Write(name, 60)
+		require.EqualError(t, err, `no setting "`+name+`"`)
+	}
 }
 
 func TestDefaultsAreValuesOfTheirSettings(t *testing.T) {

@@ -75,6 +75,15 @@ func TestAWorkerWithAJobPollsOrAsksAtLockExpiry(t *testing.T) {
 	}
 }
 
+func TestACallTakesAJobOfEachDueRecurringJob(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []qless.JID{"a", "b"} {
+		_, err := e.Client.Queue("q").Recur(t.Context(), "K", nil, time.Hour, jid)
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, []string{"a-1", "b-1"}, e.reserve("w", 2, "ordered", "0", "", "q").jids)
+}
+
 // fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
 func (e *env) fill(counts map[string]int) {
 	e.T.Helper()
