@@ -12,7 +12,7 @@ import (
 
 func TestAgesHaveTwoUnits(t *testing.T) {
 	for want, d := range map[string]time.Duration{
-		"-": 0, "<1s": time.Millisecond, "59s": 59*time.Second + 1, "1m00s": time.Minute,
+		"-": 0, "<1s": time.Second - 1, "1s": time.Second, "59s": 59*time.Second + 1, "1m00s": time.Minute,
 		"7m12s": 432 * time.Second, "3h05m": 3*time.Hour + 5*time.Minute + 59*time.Second,
 		"2d01h": 49 * time.Hour, "400d00h": 9600 * time.Hour,
 	} {

@@ -303,6 +303,7 @@ func TestListsThatThereAreNot(t *testing.T) {
 		errOf(in.Tracked().WithData(65537).List(ctx, r)), errOf(in.JIDs().List(ctx, r)),
 		errOf(in.Queue("", inspect.Waiting).Find(ctx, "")), errOf(in.Tagged("").Find(ctx, "")),
 		errOf(in.Failed("g").AtMost(0).Find(ctx, "")), errOf(in.Failed("g").Where(inspect.Filter{}).Find(ctx, "")),
+		errOf(in.Failed("g").Where(inspect.Filter{Large: true}).Find(ctx, "")),
 		errOf(in.Failed("g").Where(inspect.Filter{Tag: "\xff"}).Find(ctx, "")),
 		errOf(in.Completed().Where(inspect.Filter{Klass: "K"}).List(ctx, r)),
 		errOf(in.Completed().Find(ctx, "nonsense")), errOf(in.Completed().Find(ctx, "x y")),
