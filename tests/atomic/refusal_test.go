@@ -56,8 +56,8 @@ func (b *bench) messages(t *testing.T) int {
 	return n
 }
 
-// isSilent reports whether a command does its work without the right to publish, as in the scripts of
-// classic clients. Workers then notice at their next poll.
+// isSilent reports whether a command works without the right to publish, like a classic client's.
+// Workers then notice at their next poll.
 func isSilent(line string) bool {
 	return slices.ContainsFunc([]string{"unfail", "peek|", "pause|", "repair|30|unfail|"},
 		func(command string) bool { return strings.HasPrefix(line, command) })
