@@ -19,6 +19,18 @@ func TestBucketsOfAHistogram(t *testing.T) {
 	}
 }
 
+func TestBucketsOfADayByName(t *testing.T) {
+	for name, want := range map[string]int{"s0": 0, "s59": 59, "m1": 60, "m59": 118, "h1": 119, "h23": 141, "d1": 142, "d6": 147} {
+		i, ok := bucketNamed(name)
+		require.True(t, ok, name)
+		require.Equal(t, want, i, name)
+	}
+	for _, name := range []string{"", "s", "s-1", "s60", "m0", "m60", "h0", "h24", "d0", "d7", "x1"} {
+		_, ok := bucketNamed(name)
+		require.False(t, ok, name)
+	}
+}
+
 func TestDamagedHistogramsCountWhatCanBeRead(t *testing.T) {
 	var h Histogram
 	h.Read(" 3:1 x:2 4:y 81:1 -1:1 5 :6 7: 3:2 8:99999999999999 ")

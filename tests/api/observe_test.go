@@ -184,7 +184,8 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	require.Equal(t, "put.many q 2", span(jids[1]))
 
 	requireCode(t, qless.ErrExists, errOf(q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent)))
-	requireCode(t, qless.ErrExists, take().Err)
+	refused := take()
+	require.Equal(t, "a", refused.JID, requireCode(t, qless.ErrExists, refused.Err))
 
 	batch := must(e.NewBatch(ctx, "q", qless.JobSpec{Klass: "Done"}))(t)
 	require.Equal(t, batch.ID, take().JID)

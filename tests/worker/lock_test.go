@@ -57,6 +57,17 @@ func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
 }
 
+func TestAJobEndedByAnotherProgramHasItsRunTime(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	e.reserve("w", 1, "ordered", "0", "", "q")
+	e.Clock.Advance(10 * time.Second)
+	_, err := repairs.End(t.Context(), e.Client, "j", repairs.Ending{State: qless.StateComplete})
+	require.NoError(t, err)
+	stats := must(e.Client.Queue("q").Stats(t.Context(), e.Clock.Now()))(t)
+	require.InDelta(t, 10, stats.Run.Mean.Seconds(), 0.001)
+}
+
 func TestAWorkerThatRenewsLocksIsSeen(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))
