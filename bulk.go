@@ -287,6 +287,7 @@ func (r *route) hasKeys() bool { return r.bulk != nil && r.bulk.By != nil }
 // findKey calls the By of the run's bulk handler. No mutex is held.
 func (r *run) findKey(g *guard.Guard) {
 	job := r.copyOfJob()
+	job.Data = slices.Clone(job.Data)
 	r.fault = g.Call(func() {
 		job.decodeData()
 		r.key = r.route.bulk.By(job)
