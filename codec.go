@@ -121,7 +121,7 @@ func (c *Client) encodePut(p *put) (err error) {
 // decode returns the decoded form of stored data or a stored result.
 func (c *Client) decode(jid, what string, stored json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(stored, []byte("x:codec")) {
-		return stored, nil // as usual, without copying them for OpenEnvelope
+		return stored, nil // as usual, without a copy for OpenEnvelope
 	}
 	e := wire.OpenEnvelope(string(stored))
 	if e == nil {

@@ -208,7 +208,7 @@ func TestPrefixesWithPatternCharacters(t *testing.T) {
 	for i, prefix := range prefixes {
 		cleaned := must(workqueue.New(prefix).DeepClean(t.Context(), e.rdb))(t)
 		if prefix == "P" {
-			// The other queue's item keys begin like those of the prefix "P:item:".
+			// The other queue's item keys also begin with "P:item:".
 			require.Subset(t, cleaned.Reset, []string{"a"})
 		} else {
 			require.Equal(t, []string{"a"}, cleaned.Reset, prefix)

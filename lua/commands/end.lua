@@ -1,4 +1,4 @@
--- end: completes or fails a job in any state, whoever holds it, or makes it run again.
+-- end: completes a job, fails it, or makes it run again, in any state and whoever holds the lock.
 --
 -- Args     jid, 'complete' or 'failed', group, message, tries [, result]
 --          group, message  of a failure; else ''

@@ -3,7 +3,7 @@
 --
 -- Args     id [, worker, digest]
 --          digest  of the worker's definition: the jobs and their times
--- Returns  {last, now, what}, as text; last is not after now. what is empty, 'register' if the
+-- Returns  {last, now, what}, as text; last is not after now, and what is '', 'register' if the
 --          worker must register the schedule, or 'differs' if others follow another definition
 -- Errors   Schedule.last()
 -- Cost     6 commands, 2 more for a new schedule or worker

@@ -1,6 +1,6 @@
 -- The history of a job: a list of JSON entries [when, what, {details}].
 
--- Returns the text of an entry. what is JSON; details is JSON or nil.
+-- Returns the text of an entry. The argument what is JSON, and details is JSON or nil.
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end

@@ -16,7 +16,7 @@ local function shuffle(ask) -- cold
   ask.cursor = 0
 end
 
--- Takes all jobs of a queue before those of the next.
+-- Takes all jobs of one queue before any job of the next queue.
 local function take_ordered(ask, out) -- cold
   local known, giving = ask.known, 0
   local i = string.find(known.marks, known.chosen, 1, true)
