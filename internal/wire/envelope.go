@@ -15,7 +15,8 @@ type Envelope struct {
 // OpenEnvelope returns the envelope in data, or nil. Other clients may have written the members in
 // any order and with white space.
 func OpenEnvelope(data string) *Envelope {
-	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
+	// Without its first quote, the name is found several times as fast: an x is rarer.
+	if !strings.Contains(data, `x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
 	}
 	if e, ok := openOwn(data); ok {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math/bits"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -16,15 +15,16 @@ const maxDepth = 1000
 // NotJSON is the reason given for invalid JSON.
 const NotJSON = "is not JSON"
 
+// halfPair is the reason for the escape of half a character, which no program can decode.
+const halfPair = "has half of a surrogate pair"
+
 // CheckJSON describes why text can't be the data of a job: it is not JSON, or a script of this or
 // another client could not read it. For valid data, CheckJSON returns the empty string.
 func CheckJSON(text []byte) string {
 	c := checker{text: text}
-	c.space()
-	c.value(0)
-	c.space()
+	end := c.space(c.value(c.space(0), 0))
 	switch {
-	case c.at < len(text):
+	case end < len(text):
 		c.fail(NotJSON)
 	case c.problem == "" && !utf8.Valid(text):
 		c.fail("is not UTF-8")
@@ -35,200 +35,199 @@ func CheckJSON(text []byte) string {
 // IsJSON is a faster json.Valid.
 func IsJSON(text []byte) bool { return CheckJSON(text) == "" || json.Valid(text) }
 
-// A checker has read JSON up to the position at.
+// A checker reads JSON. Its methods read something at a position of the text, and return the
+// position after it. After a problem that is the end of the text, where nothing more can be read.
 type checker struct {
 	text    []byte
-	at      int
-	problem string // the first problem; reading stops there
+	problem string // the first problem
 }
 
 // fail records the first problem.
-func (c *checker) fail(problem string) {
+func (c *checker) fail(problem string) int {
 	if c.problem == "" {
-		c.problem, c.at = problem, len(c.text)
+		c.problem = problem
 	}
+	return len(c.text)
 }
 
-// next returns the next byte, or 0 at the end.
-func (c *checker) next() byte {
-	if c.at < len(c.text) {
-		return c.text[c.at]
+// byte returns the byte at a position, or 0 at the end.
+func (c *checker) byte(at int) byte {
+	if at < len(c.text) {
+		return c.text[at]
 	}
 	return 0
 }
 
-// skip reads a byte, and reports whether it was found.
-func (c *checker) skip(b byte) bool {
-	if c.at == len(c.text) || c.text[c.at] != b {
-		return false
-	}
-	c.at++
-	return true
-}
-
-// one reads a byte.
-func (c *checker) one(b byte) {
-	if !c.skip(b) {
-		c.fail(NotJSON)
-	}
-}
-
 // need reads all bytes of a word.
-func (c *checker) need(word string) {
-	end := c.at + len(word)
-	if end > len(c.text) || string(c.text[c.at:end]) != word {
-		c.fail(NotJSON)
-		return
+func (c *checker) need(at int, word string) int {
+	end := at + len(word)
+	if end > len(c.text) || string(c.text[at:end]) != word {
+		return c.fail(NotJSON)
 	}
-	c.at = end
+	return end
 }
 
-func (c *checker) space() {
-	for c.at < len(c.text) && c.text[c.at] <= ' ' {
-		if b := c.text[c.at]; b != ' ' && b != '\n' && b != '\t' && b != '\r' {
-			return
+func (c *checker) space(at int) int {
+	for at < len(c.text) && c.text[at] <= ' ' {
+		if b := c.text[at]; b != ' ' && b != '\n' && b != '\t' && b != '\r' {
+			return at
 		}
-		c.at++
+		at++
 	}
+	return at
 }
 
 // value reads a value inside depth others.
-func (c *checker) value(depth int) {
-	switch b := c.next(); b {
+func (c *checker) value(at, depth int) int {
+	switch b := c.byte(at); b {
 	case '"':
-		c.quoted()
+		return c.quoted(at)
 	case '{', '[':
 		if depth == maxDepth {
-			c.fail("is nested more than " + strconv.Itoa(maxDepth) + " deep")
-			return
+			return c.fail("is nested more than " + strconv.Itoa(maxDepth) + " deep")
 		}
-		c.at++
-		c.members(b == '{', depth+1)
+		return c.members(at, b == '{', depth+1)
 	case 't':
-		c.need("true")
+		return c.need(at, "true")
 	case 'f':
-		c.need("false")
+		return c.need(at, "false")
 	case 'n':
-		c.need("null")
-	default:
-		c.number()
+		return c.need(at, "null")
 	}
+	return c.number(at)
 }
 
-// members reads the rest of an object or an array.
-func (c *checker) members(object bool, depth int) {
+// members reads an object or an array.
+func (c *checker) members(at int, object bool, depth int) int {
 	end := byte(']')
 	if object {
 		end = '}'
 	}
-	c.space()
-	if c.skip(end) {
-		return
+	at = c.space(at + 1)
+	if c.byte(at) == end {
+		return at + 1
 	}
-	for c.problem == "" {
+	for {
 		if object {
-			c.quoted()
-			c.space()
-			c.one(':')
-			c.space()
+			at = c.space(c.quoted(at))
+			if c.byte(at) != ':' {
+				return c.fail(NotJSON)
+			}
+			at = c.space(at + 1)
 		}
-		c.value(depth)
-		c.space()
-		if c.skip(end) {
-			return
+		at = c.space(c.value(at, depth))
+		switch c.byte(at) {
+		case end:
+			return at + 1
+		case ',':
+			at = c.space(at + 1)
+		default:
+			return c.fail(NotJSON)
 		}
-		c.one(',')
-		c.space()
 	}
 }
 
-func (c *checker) number() {
-	c.skip('-')
-	if !c.skip('0') {
-		c.digits()
+func (c *checker) number(at int) int {
+	if c.byte(at) == '-' {
+		at++
 	}
-	if c.skip('.') {
-		c.digits()
+	if c.byte(at) == '0' {
+		at++
+	} else {
+		at = c.digits(at)
 	}
-	if c.skip('e') || c.skip('E') {
-		if !c.skip('+') {
-			c.skip('-')
+	if c.byte(at) == '.' {
+		at = c.digits(at + 1)
+	}
+	if c.byte(at)|0x20 == 'e' {
+		at++
+		if b := c.byte(at); b == '+' || b == '-' {
+			at++
 		}
-		c.digits()
+		at = c.digits(at)
 	}
+	return at
 }
 
 // digits reads at least one digit.
-func (c *checker) digits() {
-	from := c.at
-	for b := c.next(); '0' <= b && b <= '9'; b = c.next() {
-		c.at++
+func (c *checker) digits(at int) int {
+	from := at
+	for b := c.byte(at); '0' <= b && b <= '9'; b = c.byte(at) {
+		at++
 	}
-	if c.at == from {
-		c.fail(NotJSON)
+	if at == from {
+		return c.fail(NotJSON)
 	}
+	return at
 }
 
 // quoted reads a string.
-func (c *checker) quoted() {
-	c.one('"')
-	for c.problem == "" {
-		c.at += plainBytes(c.text[c.at:])
-		switch {
-		case c.skip('"'):
-			return
-		case c.skip('\\'):
-			c.escape()
+func (c *checker) quoted(at int) int {
+	if c.byte(at) != '"' {
+		return c.fail(NotJSON)
+	}
+	at++
+	for {
+		at = skipPlain(c.text, at)
+		switch c.byte(at) {
+		case '"':
+			return at + 1
+		case '\\':
+			at = c.escape(at + 1)
 		default:
-			c.fail(NotJSON)
+			return c.fail(NotJSON)
 		}
 	}
 }
 
-// plainBytes counts the bytes at the beginning of text that need no escaping in a string. It checks
-// eight at a time: subtracting a character from each sets the highest bit of smaller ones.
-func plainBytes(text []byte) int {
+// skipPlain returns the position of the next byte that needs escaping in a string, or of the end.
+// It checks eight bytes at a time: subtracting a character from each sets the highest bit of
+// smaller ones.
+func skipPlain(text []byte, at int) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
-	n := 0
-	for ; n+8 <= len(text); n += 8 {
-		word := binary.LittleEndian.Uint64(text[n:])
+	for ; at+8 <= len(text); at += 8 {
+		word := binary.LittleEndian.Uint64(text[at:])
 		quote, backslash := word^each*'"', word^each*'\\'
 		found := ((word-each*' ')&^word | (quote-each)&^quote | (backslash-each)&^backslash) & high
-		if found != 0 {
-			return n + bits.TrailingZeros64(found)/8 // the first bit is exact, later ones may not be
+		if found != 0 { // its lowest bit is exact, higher ones may not be
+			return at + bits.TrailingZeros64(found)/8
 		}
 	}
-	for n < len(text) && text[n] >= ' ' && text[n] != '"' && text[n] != '\\' {
-		n++
+	for at < len(text) && text[at] >= ' ' && text[at] != '"' && text[at] != '\\' {
+		at++
 	}
-	return n
+	return at
 }
 
 // escape reads the rest of an escape such as \n, or of a pair such as \ud83d\ude00.
-func (c *checker) escape() {
-	if !c.skip('u') {
-		if strings.IndexByte(`"\/bfnrt`, c.next()) < 0 {
-			c.fail(NotJSON)
-			return
-		}
-		c.at++
-		return
+func (c *checker) escape(at int) int {
+	switch c.byte(at) {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return at + 1
+	case 'u':
+	default:
+		return c.fail(NotJSON)
 	}
-	first := c.hex()
-	if utf16.IsSurrogate(first) &&
-		!(c.skip('\\') && c.skip('u') && utf16.DecodeRune(first, c.hex()) != utf8.RuneError) {
-		c.fail("has half of a surrogate pair")
+	first, at := c.hex(at + 1)
+	if !utf16.IsSurrogate(first) {
+		return at
 	}
+	if c.byte(at) != '\\' || c.byte(at+1) != 'u' {
+		return c.fail(halfPair)
+	}
+	second, at := c.hex(at + 2)
+	if utf16.DecodeRune(first, second) == utf8.RuneError {
+		return c.fail(halfPair)
+	}
+	return at
 }
 
 // hex reads the four digits of an escaped character.
-func (c *checker) hex() rune {
-	digits := c.text[c.at:min(c.at+4, len(c.text))]
+func (c *checker) hex(at int) (rune, int) {
+	digits := c.text[at:min(at+4, len(c.text))]
 	n, err := strconv.ParseUint(string(digits), 16, 16)
 	if err != nil || len(digits) < 4 {
-		c.fail(NotJSON)
-		return 0
+		return 0, c.fail(NotJSON)
 	}
-	c.at += 4
-	return rune(n)
+	return rune(n), at + 4
 }
