@@ -103,7 +103,7 @@ internal/listeners                              200     5    58    15     1     
 internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2410    10   466    64     7        9
 internal/queues                                 400     2   213    26     1       27
-internal/redisx                                 700     5   263    33     1       49
+internal/redisx                                 710     7   263    33     1       49
 internal/rendezvous                              50     1    29    10     1        1
 internal/runs                                   300     2   217    19     1       15
 internal/script                                 580     5   153    40     1       25
@@ -115,7 +115,7 @@ internal/stacks                                 200     1   178    30     1     
 internal/terms                                  200     1   190    27     1       10
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   147    31     1       17
-internal/wire                                   702     5   329    25     1       39
+internal/wire                                   706     5   329    25     1       39
 lease                                           900     5   309    29     5        8
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   429    40     9       29

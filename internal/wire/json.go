@@ -109,11 +109,7 @@ func (c *checker) members(at int, object bool, depth int) int {
 	}
 	for {
 		if object {
-			at = c.space(c.quoted(at))
-			if c.byte(at) != ':' {
-				return c.fail(NotJSON)
-			}
-			at = c.space(at + 1)
+			at = c.name(at)
 		}
 		at = c.space(c.value(at, depth))
 		switch c.byte(at) {
@@ -125,6 +121,15 @@ func (c *checker) members(at int, object bool, depth int) int {
 			return c.fail(NotJSON)
 		}
 	}
+}
+
+// name reads the name of a member of an object, and its colon.
+func (c *checker) name(at int) int {
+	at = c.space(c.quoted(at))
+	if c.byte(at) != ':' {
+		return c.fail(NotJSON)
+	}
+	return c.space(at + 1)
 }
 
 func (c *checker) number(at int) int {

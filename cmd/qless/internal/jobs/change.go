@@ -38,22 +38,25 @@ func (a *app) jobChanges() []*cobra.Command {
 	}
 }
 
-// jobChange returns a command that changes jobs. If given, begin completes the change once the
-// flags are known.
-func (a *app) jobChange(
-	verb, short string, change selection.Change, begin ...func(*selection.Change) error,
+// jobChange returns a command that changes jobs.
+func (a *app) jobChange(verb, short string, change selection.Change) *cobra.Command {
+	return a.jobChangeBy(verb, short, func() (selection.Change, error) { return change, nil })
+}
+
+// jobChangeBy returns a command whose change depends on its flags.
+func (a *app) jobChangeBy(
+	verb, short string, change func() (selection.Change, error),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " JID...",
 		Short: short,
 		Long:  short + ". A - stands for the jids on standard input, one per line.",
 		RunE: func(command *cobra.Command, args []string) error {
-			for _, complete := range begin {
-				if err := complete(&change); err != nil {
-					return out.Error(err)
-				}
+			made, err := change()
+			if err != nil {
+				return out.Error(err)
 			}
-			return a.Run(change.Run(a.Console))(command, args)
+			return a.Run(made.Run(a.Console))(command, args)
 		},
 	}
 }
@@ -107,15 +110,13 @@ func (f *unfailFlags) options() []qless.UnfailOption {
 func (a *app) jobMoveCommand() *cobra.Command {
 	var to string
 	flags := putFlags{}
-	command := a.jobChange("move", "Put jobs in any state into another queue",
-		selection.Change{Verb: "move", Done: "moved", Confirmed: true},
-		func(c *selection.Change) error {
+	command := a.jobChangeBy("move", "Put jobs in any state into another queue",
+		func() (selection.Change, error) {
 			options, err := flags.options()
-			c.Rest = " to " + to
-			c.Do = func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
-				return jobs.Move(ctx, to, options...)
-			}
-			return err
+			return selection.Change{Verb: "move", Done: "moved", Rest: " to " + to, Confirmed: true,
+				Do: func(jobs inspect.Selection, ctx context.Context) (inspect.Repair, error) {
+					return jobs.Move(ctx, to, options...)
+				}}, err
 		})
 	command.Flags().StringVar(&to, "to", "", "the queue")
 	flags.addForMove(command)
@@ -166,20 +167,19 @@ func (a *app) jobDependCommand() *cobra.Command {
 func (a *app) jobUndependCommand() *cobra.Command {
 	var on []string
 	var all bool
-	command := a.jobChange("undepend", "Remove dependencies of jobs",
-		selection.Change{Verb: "remove dependencies of", Done: "removed dependencies of",
-			Do: selection.OfEach(func(ctx context.Context, job *qless.Job) error {
-				if all {
-					return job.UndependAll(ctx)
-				}
-				return job.Undepend(ctx, on...)
-			})},
-		func(c *selection.Change) error {
+	command := a.jobChangeBy("undepend", "Remove dependencies of jobs",
+		func() (selection.Change, error) {
 			if all == (len(on) > 0) {
-				return errors.New("one of --on and --all is needed")
+				return selection.Change{}, errors.New("one of --on and --all is needed")
 			}
-			c.Confirmed = all
-			return nil
+			remove := func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, on...) }
+			if all {
+				remove = func(ctx context.Context, job *qless.Job) error { return job.UndependAll(ctx) }
+			}
+			return selection.Change{
+				Verb: "remove dependencies of", Done: "removed dependencies of", Confirmed: all,
+				Do: selection.OfEach(remove),
+			}, nil
 		})
 	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs to wait for no longer")
 	command.Flags().BoolVar(&all, "all", false, "wait for no job")
@@ -188,20 +188,21 @@ func (a *app) jobUndependCommand() *cobra.Command {
 
 func (a *app) jobLogCommand() *cobra.Command {
 	var message, details string
-	command := a.jobChange("log", "Add an entry to the history of jobs",
-		selection.Change{Verb: "add to the history of", Done: "added to the history of"},
-		func(c *selection.Change) error {
+	command := a.jobChangeBy("log", "Add an entry to the history of jobs",
+		func() (selection.Change, error) {
 			var fields any
 			if details != "" {
 				if !json.Valid([]byte(details)) {
-					return errors.New("the details are not JSON")
+					return selection.Change{}, errors.New("the details are not JSON")
 				}
 				fields = json.RawMessage(details)
 			}
-			c.Do = selection.OfEach(func(ctx context.Context, job *qless.Job) error {
-				return job.Log(ctx, message, fields)
-			})
-			return nil
+			return selection.Change{
+				Verb: "add to the history of", Done: "added to the history of",
+				Do: selection.OfEach(func(ctx context.Context, job *qless.Job) error {
+					return job.Log(ctx, message, fields)
+				}),
+			}, nil
 		})
 	command.Flags().StringVarP(&message, "message", "m", "", "what happened")
 	command.Flags().StringVar(&details, "details", "", "a JSON object")
