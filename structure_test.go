@@ -58,7 +58,7 @@ cmd/qless/internal/usage                        350     1   325    22     1     
 cmd/qless/internal/workers                      450     3   244    36     1        1
 compat/gearmonkey                              1950    13   326    36     8       72
 compat/workqueue                               1550    11   272    40     2       53
-doctor                                         4050    17   469    33    11      152
+doctor                                         4080    20   469    33    11      152
 events                                          200     1   185    33     1       21
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
