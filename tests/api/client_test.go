@@ -46,9 +46,7 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 func TestNewRefusesARing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
 	defer ring.Close()
-	for _, config := range []*qless.ClientConfig{
-		nil, {Namespace: "{tenant}:ql:"}, {Replicas: 1, ReplicaTimeout: time.Second},
-	} {
+	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}, {Replicas: 1}} {
 		_, err := qless.New(ring, config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "package shards")
 	}
@@ -63,6 +61,8 @@ func TestNewRefusesWhatCannotBeUsed(t *testing.T) {
 	} {
 		requireCode(t, qless.ErrInvalid, errOf(qless.New(rdb, config)))
 	}
+	wrapped := struct{ redis.UniversalClient }{rdb}
+	requireCode(t, qless.ErrInvalid, errOf(qless.New(wrapped, &qless.ClientConfig{Replicas: 1})))
 }
 
 func TestFieldsOfAConfigHaveDefaults(t *testing.T) {
