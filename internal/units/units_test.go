@@ -60,3 +60,8 @@ func TestNamesAreQuotedForTheShell(t *testing.T) {
 		require.Equal(t, want, units.Quote(name))
 	}
 }
+
+func TestANegativeDurationIsUnknown(t *testing.T) {
+	require.Nil(t, units.Known(-1))
+	require.Equal(t, "0s", units.Known(0).String())
+}
