@@ -57,9 +57,6 @@ func TestListLinksWorkBelowAPrefixAndANamespace(t *testing.T) {
 			}
 		}
 	}
-	require.Contains(t, seen, base+"failures/a%2Fgroup")
-	require.Contains(t, seen, base+"recurring/tick")
-	require.Contains(t, seen, base+"limits/api")
-	require.Contains(t, seen, base+"workers/w1")
-	require.Contains(t, seen, base+"tags/red")
+	contains(t, seen, base+"failures/a%2Fgroup", base+"recurring/tick", base+"limits/api",
+		base+"workers/w1", base+"tags/red")
 }

@@ -13,7 +13,7 @@ import (
 func TestTheDoctorFindsAndRepairsALostJob(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	rdb := d.server.Client(t)
-	require.Contains(t, d.page("/doctor"), "The namespace was not examined yet.")
+	d.shows("/doctor", "The namespace was not examined yet.")
 	lost := d.put("mail", "Send")
 	d.do(rdb.ZRem(t.Context(), "ql:q:mail-work", lost).Err())
 	d.do(rdb.HSet(t.Context(), "ql:config", "no-such-setting", "1").Err())
@@ -21,18 +21,15 @@ func TestTheDoctorFindsAndRepairsALostJob(t *testing.T) {
 	over := func() bool { return d.read("/doctor")["running"] == nil }
 	require.Contains(t, d.act("doctor.examine", form()), "The exam has begun.")
 	testkit.Until(t, "the exam is over", over)
-	page := d.page("/doctor")
-	require.Contains(t, page, `<span class="sev broken">Broken</span>`)
-	require.Contains(t, page, `<a href="/jobs/`+lost+`">Show job</a>`)
-	require.Contains(t, page, "Repair: the record of the job decides")
-	require.Contains(t, page, "Reset it, unless another client reads it.")
+	page := d.shows("/doctor", `<span class="sev broken">Broken</span>`,
+		`<a href="/jobs/`+lost+`">Show job</a>`, "Repair: the record of the job decides",
+		"Reset it, unless another client reads it.")
 	require.Regexp(t, `(?s)Doctor\n<b class="bad">[0-9]+</b>`, page, "the navigation has a count")
 
 	require.Contains(t, d.post("doctor.fix", url.Values{}).body, "No job is run, failed or deleted.")
 	d.act("doctor.fix", form("sure", "1"))
 	testkit.Until(t, "the repair is over", over)
-	page = d.page("/doctor")
-	require.Contains(t, page, "1 finding repaired.")
+	page = d.shows("/doctor", "1 finding repaired.")
 	require.NotContains(t, page, "Broken</span>")
 	d.do(rdb.ZScore(t.Context(), "ql:q:mail-work", lost).Err())
 }

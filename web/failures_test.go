@@ -28,23 +28,19 @@ func (d *desk) fail(klass, group, message string, options ...qless.PutOption) st
 
 func TestFailureGroupsAreListedBySize(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/failures"), "No job has failed")
+	d.shows("/failures", "No job has failed")
 	d.fail("Send", "timeout", "the first")
 	last := d.fail("Resize", "timeout", "no answer <b>")
 	d.fail("Send", "refused", "connection refused")
 	d = d.again(web.Options{})
 
-	page := d.page("/failures")
-	require.Contains(t, page, "3 failed jobs")
+	page := d.shows("/failures", "3 failed jobs")
 	larger, smaller := `href="/failures/timeout"`, `href="/failures/refused"`
 	require.Less(t, strings.Index(page, larger), strings.Index(page, smaller))
-	require.Contains(t, page, "no answer &lt;b&gt;")
-	require.Contains(t, page, `href="/jobs/`+last+`"`)
-	require.Contains(t, page, `href="/klasses/Resize"`)
-	page = d.page("/failures?q=REF")
-	require.Contains(t, page, `href="/failures/refused"`)
+	contains(t, page, "no answer &lt;b&gt;", `href="/jobs/`+last+`"`, `href="/klasses/Resize"`)
+	page = d.shows("/failures?q=REF", `href="/failures/refused"`)
 	require.NotContains(t, page, `href="/failures/timeout"`)
-	require.Contains(t, d.page("/failures?q=none"), "No group is like that")
+	d.shows("/failures?q=none", "No group is like that")
 
 	data := d.read("/failures")
 	require.EqualValues(t, 3, data["jobs"])
@@ -71,34 +67,28 @@ func TestTheFirstFailureOfALargeGroupIsItsOldest(t *testing.T) {
 	first, err := time.Parse(time.RFC3339Nano, group["first"].(string))
 	d.do(err)
 	require.WithinDuration(t, job.Failure.When, first, 0)
-	require.Contains(t, d.page("/failures"), "of the latest 10 jobs")
-	require.NotContains(t, d.page("/failures"), `href="/klasses/Old"`)
+	d.shows("/failures", "of the latest 10 jobs")
+	d.hides("/failures", `href="/klasses/Old"`)
 }
 
 func TestAFailureGroupHasItsKlassesASampleAndItsJobs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/failures/timeout"), "No failed job is in this group")
+	d.shows("/failures/timeout", "No failed job is in this group")
 	sent := d.fail("Send", "timeout", "line one\n  at line two")
 	other := d.fail("Resize", "timeout", "something else")
 	d = d.again(web.Options{})
 
-	page := d.page("/failures/timeout")
-	require.Contains(t, page, "2 failed jobs")
-	require.Contains(t, page, `value="failed:`+sent+`"`)
-	require.Contains(t, page, `value="failed:`+other+`"`)
-	require.Contains(t, page, "<pre>something else</pre>")
-	require.Contains(t, page, `name="scope" value="failed"`)
-	require.Contains(t, page, `name="group" value="timeout"`)
+	page := d.shows("/failures/timeout", "2 failed jobs", `value="failed:`+sent+`"`,
+		`value="failed:`+other+`"`, "<pre>something else</pre>", `name="scope" value="failed"`,
+		`name="group" value="timeout"`)
 	for _, action := range []string{"job.unfail", "job.move", "job.cancel"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
 
-	page = d.page("/failures/timeout?klass=Send")
-	require.Contains(t, page, `value="failed:`+sent+`"`)
+	page = d.shows("/failures/timeout?klass=Send", `value="failed:`+sent+`"`,
+		"<pre>line one\n  at line two</pre>", `name="klass" value="Send"`,
+		"Looked at all of 2 jobs")
 	require.NotContains(t, page, `value="failed:`+other+`"`)
-	require.Contains(t, page, "<pre>line one\n  at line two</pre>")
-	require.Contains(t, page, `name="klass" value="Send"`)
-	require.Contains(t, page, "Looked at all of 2 jobs")
 
 	data := d.read("/failures/timeout?klass=Send")
 	require.Len(t, data["jobs"], 1)
@@ -123,12 +113,9 @@ func TestManyFailureGroupsArePaged(t *testing.T) {
 	for i := range 25 {
 		d.fail("Send", fmt.Sprintf("group-%02d", i), "why")
 	}
-	page := d.page("/failures")
-	require.Contains(t, page, `href="/failures/group-19"`)
+	page := d.shows("/failures", `href="/failures/group-19"`)
 	require.NotContains(t, page, `href="/failures/group-20"`)
-	page = d.page(d.linkTo(page, "/failures?from=20"))
-	require.Contains(t, page, `href="/failures/group-24"`)
-	require.Contains(t, page, "21–25 of 25")
+	d.shows(d.linkTo(page, "/failures?from=20"), `href="/failures/group-24"`, "21–25 of 25")
 }
 
 func TestWhatFailuresSayIsRedacted(t *testing.T) {
@@ -206,10 +193,9 @@ func TestFailureGroupsAreListedByTime(t *testing.T) {
 	require.NotContains(t, page, "/failures/old")
 	require.Equal(t, 1, strings.Count(d.page(d.linkTo(page, "/failures/new?since=1h")), `name="job"`))
 	require.Regexp(t, `name="since" value="20[^"]+Z"`, page, "Retry is for the same time")
-	page = d.page("/failures?until=1h")
-	require.Contains(t, page, "/failures/old?until=1h")
+	page = d.shows("/failures?until=1h", "/failures/old?until=1h")
 	require.NotContains(t, page, "/failures/new")
-	require.Contains(t, d.page("/failures?since=2h&until=1h"), "No group is like that")
+	d.shows("/failures?since=2h&until=1h", "No group is like that")
 	d.refused(http.StatusBadRequest, "/failures?since=yesterday")
 }
 
@@ -242,13 +228,13 @@ func TestAGroupTellsWhenItsJobsFailed(t *testing.T) {
 	for i, n := range times {
 		require.Equal(t, map[int]int{0: 1, 1: 3, 18: 1, 42: 2, 43: 1, 47: 1}[i], n, "%d %v", i, times)
 	}
-	require.Contains(t, d.page("/failures/timeout?since=48h"), "failed, each 1h <b>9</b>")
+	d.shows("/failures/timeout?since=48h", "failed, each 1h <b>9</b>")
 	require.Contains(t, d.page("/failures/timeout"), "failed, each 15h <b>9</b>", "the last 30 days")
-	require.Contains(t, d.page("/failures/timeout?since=40h&until=20h"), "failed, each 25m <b>1</b>")
+	d.shows("/failures/timeout?since=40h&until=20h", "failed, each 25m <b>1</b>")
 	require.Contains(t, d.page("/failures/timeout?since=1000d&until=900h"), " <b>1</b>", "30 days")
-	require.Contains(t, d.page("/failures"), `<a href="/queues/mail">mail</a>`)
+	d.shows("/failures", `<a href="/queues/mail">mail</a>`)
 	require.Equal(t, []int{0}, failed("/failures/timeout?since=2999-01-01"))
-	require.NotContains(t, d.page("/failures?since=2999-01-01"), `class="axes"`)
+	d.hides("/failures?since=2999-01-01", `class="axes"`)
 }
 
 // The cost of the times of a group depends on the steps, and hardly on the jobs.

@@ -19,18 +19,15 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	d.putMany("mail", "Send", 700)
 	d.putMany("print", "Send", 501)
 	d.putMany("print", "Other", 3)
-	page := d.page("/find?q=klass:Send&state=waiting")
-	require.Contains(t, page, `<input type="hidden" name="scope" value="found">`)
-	require.Contains(t, page, "All that match")
-	require.Contains(t, page, `formaction="/actions/job.cancel"`)
-	require.NotContains(t, d.page("/find?q=nothing"), "All that match")
+	d.shows("/find?q=klass:Send&state=waiting", `<input type="hidden" name="scope" value="found">`,
+		"All that match", `formaction="/actions/job.cancel"`)
+	d.hides("/find?q=nothing", "All that match")
 	all := url.Values{"scope": {"found"}, "q": {"klass:Send"}, "state": {"waiting"}}
 
 	asked := d.post("job.cancel", all)
 	require.Equal(t, http.StatusOK, asked.StatusCode)
-	require.Contains(t, asked.body, "Cancel 1\u202f201 jobs?")
-	require.Contains(t, asked.body, "Jobs that match klass:Send, waiting")
-	require.Contains(t, asked.body, "type <code>klass:Send</code>")
+	contains(t, asked.body, "Cancel 1\u202f201 jobs?", "Jobs that match klass:Send, waiting",
+		"type <code>klass:Send</code>")
 	requireSound(t, "ask", asked.body)
 
 	all.Set("sure", "1")
@@ -44,7 +41,7 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	require.Equal(t, 1201, done.Changed)
 	require.Equal(t, 0, d.count("mail", inspect.Waiting))
 	require.Equal(t, 3, d.count("print", inspect.Waiting))
-	require.Contains(t, d.page(run), "1\u202f201 jobs canceled.")
+	d.shows(run, "1\u202f201 jobs canceled.")
 	done = d.end(d.begin("job.restore", form("receipt", done.Receipt)))
 	require.Equal(t, 1201, done.Changed)
 }
@@ -134,13 +131,12 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	const limit = "with more than 256 KiB of data"
 	d.put("mail", "Send")
-	require.NotContains(t, d.page("/find?q=data:end"), limit)
+	d.hides("/find?q=data:end", limit)
 	d = d.again(web.Options{})
 	jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 300<<10)+"end")
 	d.do(err)
 	for _, target := range []string{"/find?q=data:end", "/queues/mail?q=data:end"} {
-		page := d.page(target)
-		require.Contains(t, page, "1 job "+limit+" was passed over.")
+		page := d.shows(target, "1 job "+limit+" was passed over.")
 		require.Empty(t, found(page))
 		path, _, _ := strings.Cut(target, "?")
 		page = d.page(d.linkTo(page, path+"?large=1"))
@@ -148,7 +144,7 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 		require.Contains(t, page, `name="large" value="1"`, "of all that match")
 	}
 	for _, target := range []string{"/find?q=klass:x", "/queues/mail?q=klass:x"} {
-		require.NotContains(t, d.page(target), limit)
+		d.hides(target, limit)
 	}
 	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", "data:end", "large", "1", "tags", "big")).Changed)
 	require.Equal(t, 0, d.did("job.tag", form("scope", "found", "q", "data:end", "tags", "big")).Changed)

@@ -47,9 +47,7 @@ func TestAGraphGoesUpAndDown(t *testing.T) {
 	require.Nil(t, nodes["check"]["is_critical"])
 	require.Equal(t, []any{"check", "parse"}, nodes["index"]["needs"])
 
-	page := d.page("/jobs/parse/graph")
-	require.Contains(t, page, `<a href="/jobs/index/graph">`)
-	require.Contains(t, page, `value="depends:index"`)
+	page := d.shows("/jobs/parse/graph", `<a href="/jobs/index/graph">`, `value="depends:index"`)
 	require.Equal(t, 6, strings.Count(page, `<path class="edge`))
 	require.Contains(t, page, "data-live")
 
@@ -59,7 +57,7 @@ func TestAGraphGoesUpAndDown(t *testing.T) {
 	d.do(jobs[0].Fail(ctx, "net", "why"))
 	d = d.again(web.Options{})
 	require.EqualValues(t, 4, d.nodes("parse")["fetch"]["blocks"])
-	require.Contains(t, d.page("/jobs/parse/graph"), "blocks 4 jobs")
+	d.shows("/jobs/parse/graph", "blocks 4 jobs")
 	require.EqualValues(t, 5, d.nodes("fetch")["fetch"]["blocks"], "side as well")
 	d.refused(http.StatusNotFound, "/jobs/nobody/graph")
 }
@@ -78,19 +76,17 @@ func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
 	d.do(err)
 	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids))
 	require.Len(t, d.nodes("sum"), 500)
-	page := d.page("/jobs/sum/graph")
-	require.Contains(t, page, "There are more jobs: only the nearest")
-	require.Contains(t, d.page("/jobs/sum"), "And 650 more")
+	d.shows("/jobs/sum/graph", "There are more jobs: only the nearest")
+	d.shows("/jobs/sum", "And 650 more")
 }
 
 func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	batch, err := d.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "Sum"})
 	d.do(err)
-	page := d.page("/jobs/" + batch.ID + "/graph")
-	require.Contains(t, page, "A batch that is not committed")
+	page := d.shows("/jobs/"+batch.ID+"/graph", "A batch that is not committed")
 	require.NotContains(t, page, `href="/jobs/x:open`)
-	require.Contains(t, d.page("/jobs/"+batch.ID), "yes: it is not committed")
+	d.shows("/jobs/"+batch.ID, "yes: it is not committed")
 }
 
 func TestAGraphKeepsParentsThatAreDone(t *testing.T) {
@@ -105,5 +101,5 @@ func TestAGraphKeepsParentsThatAreDone(t *testing.T) {
 	require.Equal(t, "complete", nodes["first"]["state"])
 	require.Equal(t, []any{"first"}, nodes["second"]["needs"])
 	require.Nil(t, nodes["first"]["is_critical"])
-	require.Contains(t, d.page("/jobs/second/graph"), `class="edge over"`)
+	d.shows("/jobs/second/graph", `class="edge over"`)
 }

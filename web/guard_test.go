@@ -30,8 +30,7 @@ func TestAMisdeedOfTheProgramIsLogged(t *testing.T) {
 			var told bytes.Buffer
 			options.Logger = slog.New(slog.NewTextHandler(&told, nil))
 			d := d.on(options)
-			page := d.page("/jobs/j")
-			require.Contains(t, page, "Send")
+			page := d.shows("/jobs/j", "Send")
 			require.Equal(t, function != "Allow", strings.Contains(page, "/actions/"), function)
 			require.Equal(t, function != "Redact", strings.Contains(page, "&#34;n&#34;: 1"), function)
 			status := d.post("queue.pause", url.Values{"queue": {"mail"}}).StatusCode
@@ -50,7 +49,7 @@ func TestAMisdeedOfALookForNamespacesIsLogged(t *testing.T) {
 			Namespaces: func(context.Context) ([]web.Source, error) { misdeed(); return nil, nil },
 		}
 		d := d.at(web.New(options, web.Source{Client: d.Client}))
-		require.Contains(t, d.page("/"), "Namespaces")
+		d.shows("/", "Namespaces")
 		d.handler.(*web.Handler).Close() // waits for the look
 		require.Contains(t, told.String(), "Options.Namespaces ")
 	}

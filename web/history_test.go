@@ -22,15 +22,13 @@ func TestTrendsAreThereAtTheFirstView(t *testing.T) {
 		d.do(err)
 	}
 	d.do(inspect.New(d.Client).RecordHistory(t.Context()))
-	page := d.page("/")
-	require.Contains(t, page, `aria-label="waiting each 1m, at most 4"`)
-	require.Contains(t, page, `aria-label="waiting each 1m, at most 3"`)
+	page := d.shows("/", `aria-label="waiting each 1m, at most 4"`,
+		`aria-label="waiting each 1m, at most 3"`)
 	require.Regexp(t, `Trends: \d+m of 1h\d*m? known`, page)
-	require.Contains(t, d.page("/queues"), `aria-label="waiting each 1m, at most 3"`)
-	require.Contains(t, d.page("/queues/mail?since=2h"), `aria-label="waiting each 1m, at most 3"`)
-	page = d.page("/queues/mail?with=sms&over=3d")
-	require.Contains(t, page, `<section aria-label="History of sms"><h2>sms</h2>`)
-	require.Contains(t, page, `aria-label="waiting each 1h, at most 1"`)
+	d.shows("/queues", `aria-label="waiting each 1m, at most 3"`)
+	d.shows("/queues/mail?since=2h", `aria-label="waiting each 1m, at most 3"`)
+	d.shows("/queues/mail?with=sms&over=3d", `<section aria-label="History of sms"><h2>sms</h2>`,
+		`aria-label="waiting each 1h, at most 1"`)
 	require.Len(t, d.read("/queues/mail?with=sms")["history"], 2)
 	require.Contains(t, d.refused(http.StatusBadRequest, "/?since=yesterday"), "is not a time")
 }
@@ -73,8 +71,7 @@ func TestChartsShowAPeriod(t *testing.T) {
 			require.Equal(t, one.done, sum, "%s%s", page, period)
 		}
 	}
-	page := d.page("/queues/mail?list=charts&since=4h&until=2h")
-	require.Contains(t, page, "Done, in this time")
+	page := d.shows("/queues/mail?list=charts&since=4h&until=2h", "Done, in this time")
 	require.NotContains(t, page, `aria-current="true">1 h</a>`)
 	require.Contains(t, page, `href="/queues/mail?list=charts&amp;over=3h"`, "a span takes the place of the period")
 }

@@ -69,13 +69,9 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	jobs, err := d.Queue("mail").Pop(ctx, 1)
 	d.do(err)
 	d.do(jobs[0].Fail(ctx, "net/dial", "no route\n  at <main>\n  at deep"))
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a>`)
-	require.Contains(t, page, "<pre>no route\n  at &lt;main&gt;\n  at deep</pre>")
-	require.Contains(t, page, "✕")
-	page = d.page("/jobs/after")
-	require.Contains(t, page, "Failed jobs that it waited for")
-	require.Contains(t, page, ">Was put to wait for<")
+	d.shows("/jobs/j", `<a href="/failures/net%2Fdial">net/dial</a>`,
+		"<pre>no route\n  at &lt;main&gt;\n  at deep</pre>", "✕")
+	d.shows("/jobs/after", "Failed jobs that it waited for", ">Was put to wait for<")
 }
 
 func TestAJobShowsItsAttempts(t *testing.T) {
@@ -87,42 +83,35 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 		d.do(err)
 		d.do(end(jobs[0]))
 	}
-	require.NotContains(t, d.page("/jobs/j"), "Attempts")
+	d.hides("/jobs/j", "Attempts")
 	run(func(job *qless.Job) error {
 		_, err := job.Retry(ctx, 0, "net/dial", "no <route>\nstack")
 		return err
 	})
 	run(func(job *qless.Job) error { return job.Release(ctx, time.Minute) })
 	d = d.again(web.Options{})
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<span class="state retried">retried</span>`)
-	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;`)
-	require.Contains(t, page, "; the next run 1m later")
-	require.Contains(t, page, "Waits for its back-off for ")
-	require.Contains(t, page, "4 of 5 left")
+	d.shows("/jobs/j", `<span class="state retried">retried</span>`,
+		`<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;`, "; the next run 1m later",
+		"Waits for its back-off for ", "4 of 5 left")
 	require.Len(t, d.read("/jobs/j")["attempts"], 2)
 	d = d.again(web.Options{Redact: func(job *qless.Job) {
 		if job.Failure.Group == "net/dial" {
 			job.Failure = nil
 		}
 	}})
-	require.NotContains(t, d.page("/jobs/j"), "dial")
+	d.hides("/jobs/j", "dial")
 }
 
 func TestTheTimelineOfAJobIsZoomedByTheURL(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	_, err := d.ago(time.Hour).Queue("mail").Put(t.Context(), "Send", nil, qless.JID("j"))
 	d.do(err)
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `aria-current="true">All</a>`)
-	require.Contains(t, page, `<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
+	page := d.shows("/jobs/j", `aria-current="true">All</a>`,
+		`<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
 	require.NotContains(t, page, "Earlier")
-	page = d.page("/jobs/j?zoom=10m")
-	require.Contains(t, page, `aria-current="true">10m</a>`)
+	page = d.shows("/jobs/j?zoom=10m", `aria-current="true">10m</a>`)
 	link, _, _ := strings.Cut(d.linkTo(page, "/jobs/j?zoom=10m%40"), "#")
-	earlier := d.page(link)
-	require.Contains(t, earlier, "Earlier")
-	require.Contains(t, earlier, "Later")
+	d.shows(link, "Earlier", "Later")
 }
 
 func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
@@ -150,7 +139,7 @@ func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 		got := d.page(page)
 		require.NotContains(t, strings.ReplaceAll(got, `value="SECRET"`, ""), "SECRET-", page)
 	}
-	require.Contains(t, d.page("/jobs/j"), "hidden: not JSON")
+	d.shows("/jobs/j", "hidden: not JSON")
 	require.Contains(t, d.read("/jobs/j")["data"], "hidden: not JSON")
 }
 
@@ -162,11 +151,9 @@ func TestAJobShowsTheLinksOfTheProgram(t *testing.T) {
 		}
 	}})
 	d.put("mail", "Send", qless.JID("j"))
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<a href="https://trace.example/j" rel="noreferrer">Trace</a>`)
-	require.Contains(t, page, `<a href="/shop?a=1"`)
-	require.NotContains(t, page, "Evil")
-	require.NotContains(t, page, "Odd")
+	page := d.shows("/jobs/j", `<a href="https://trace.example/j" rel="noreferrer">Trace</a>`,
+		`<a href="/shop?a=1"`)
+	lacks(t, page, "Evil", "Odd")
 }
 
 func TestAJobOfARecurringJob(t *testing.T) {
@@ -175,9 +162,7 @@ func TestAJobOfARecurringJob(t *testing.T) {
 	d.do(err)
 	_, err = d.Queue("mail").Peek(t.Context(), 1)
 	d.do(err)
-	page := d.page("/jobs/hourly-1")
-	require.Contains(t, page, `<a href="/recurring/hourly">hourly</a>`)
-	require.Contains(t, page, `href="/find?q=hourly-"`)
+	d.shows("/jobs/hourly-1", `<a href="/recurring/hourly">hourly</a>`, `href="/find?q=hourly-"`)
 }
 
 func TestJobsOfAnyName(t *testing.T) {
@@ -206,7 +191,7 @@ func TestJobsOfAnyName(t *testing.T) {
 func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid := d.put("mail", "Send")
-	require.Contains(t, d.page("/jobs/"+jid), `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
+	d.shows("/jobs/"+jid, `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
 	cancel := url.Values{"job": {"waiting:" + jid}, "back": {"/queues/mail", "/jobs/" + jid}}
 	asked := d.post("job.cancel", cancel)
 	require.Contains(t, asked.body, `<a class="press" href="/jobs/`+jid+`">Go back</a>`)
@@ -220,16 +205,13 @@ func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	d.do(err)
 	_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}, {Klass: "Send"}})
 	d.do(err)
-	page := d.page("/jobs/sum")
-	require.Contains(t, page, "yes: it is not committed")
-	require.Contains(t, page, "0 <small>of 3 members</small>")
+	d.shows("/jobs/sum", "yes: it is not committed", "0 <small>of 3 members</small>")
 	d.do(batch.Commit(t.Context()))
 	jobs, err := d.Queue("mail").Pop(t.Context(), 1)
 	d.do(err)
 	d.do(jobs[0].Complete(t.Context()))
-	page = d.on(web.Options{}).page("/jobs/sum")
-	require.Contains(t, page, "1 <small>of 3 members</small>")
-	require.Contains(t, page, "<dt>Callback waits for</dt><dd>2</dd>")
+	d.on(web.Options{}).shows("/jobs/sum", "1 <small>of 3 members</small>",
+		"<dt>Callback waits for</dt><dd>2</dd>")
 }
 
 // importRows blocks. It is named in the stack of its job.
@@ -247,14 +229,13 @@ func TestTheStackOfARunningJobIsAskedFor(t *testing.T) {
 		},
 	})
 	testkit.Soon(t, "the job runs", begun)
-	page := d.page(d.linkTo(d.page("/jobs/"+jid), "/jobs/"+jid+"/stack"))
-	require.Contains(t, page, "web_test.importRows(")
-	require.Contains(t, page, "frames of the runtime and the worker")
+	d.shows(d.linkTo(d.page("/jobs/"+jid), "/jobs/"+jid+"/stack"), "web_test.importRows(",
+		"frames of the runtime and the worker")
 	for _, options := range []web.Options{{ReadOnly: true}, {Allow: func(_ *http.Request, action web.Action) bool {
 		return action != web.ActionJobTimeout
 	}}} {
 		closed := d.again(options)
-		require.NotContains(t, closed.page("/jobs/"+jid), "/stack")
+		closed.hides("/jobs/"+jid, "/stack")
 		require.NotContains(t, closed.refused(http.StatusForbidden, "/jobs/"+jid+"/stack"), "importRows")
 	}
 	close(end)

@@ -45,7 +45,7 @@ func (d *desk) worker(
 func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 	web.LimitLooks(t, time.Hour)
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/klasses"), "No runs were counted")
+	d.shows("/klasses", "No runs were counted")
 	for range 3 {
 		d.put("mail", "Send")
 	}
@@ -56,10 +56,7 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 	})
 	d = d.again(web.Options{})
 
-	page := d.page("/klasses")
-	require.Contains(t, page, `<a href="/klasses/Send">Send</a>`)
-	require.Contains(t, page, "100.0 %")
-	require.Contains(t, page, "99 %")
+	page := d.shows("/klasses", `<a href="/klasses/Send">Send</a>`, "100.0 %", "99 %")
 	for _, over := range []string{"15m", "1h", "3h", "24h", "3d", "nonsense"} {
 		klasses := d.read("/klasses?over=" + over)["klasses"].([]any)
 		require.Len(t, klasses, 2, over)
@@ -74,8 +71,7 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 	for _, over := range []string{"15m", "1h", "3h", "24h", "3d"} {
 		page = d.page("/klasses/Send?over=" + over)
 		require.Contains(t, page, `<path class="hue done"`, over)
-		require.Contains(t, page, "How long they ran")
-		require.Contains(t, page, "As a table")
+		contains(t, page, "How long they ran", "As a table")
 		data := d.read("/klasses/Send?over=" + over)
 		require.EqualValues(t, 3, data["sum"].(map[string]any)["completed"], over)
 		sum := 0.0
@@ -84,5 +80,5 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 		}
 		require.EqualValues(t, 3, sum, over)
 	}
-	require.Contains(t, d.page("/klasses/None"), "No run of this klass")
+	d.shows("/klasses/None", "No run of this klass")
 }

@@ -39,9 +39,9 @@ func TestQueuesAreSortedByTheURL(t *testing.T) {
 	} {
 		require.Equal(t, want, rowsOf(d.page(path)), path)
 	}
-	page := d.page("/queues?sort=queue&q=m")
-	require.Contains(t, page, `aria-sort="ascending"><a href="/queues?q=m&amp;sort=-queue">Queue</a>`)
-	require.Contains(t, page, `<th scope="col" class="n"><a href="/queues?q=m&amp;sort=waiting">Waiting</a>`)
+	page := d.shows("/queues?sort=queue&q=m",
+		`aria-sort="ascending"><a href="/queues?q=m&amp;sort=-queue">Queue</a>`,
+		`<th scope="col" class="n"><a href="/queues?q=m&amp;sort=waiting">Waiting</a>`)
 	require.Contains(t, page, `<input type="hidden" name="sort" value="queue">`, "a filter keeps the order")
 	require.Contains(t, page, `<td class="n z" data-l="Stalled">0</td>`, "a zero is pale")
 }
@@ -87,15 +87,14 @@ func TestAListOnOnePageIsSortedByItsHeaders(t *testing.T) {
 	require.Equal(t, []string{"A", "B", "C"}, klasses("klass"))
 	require.Equal(t, []string{"C", "B", "A"}, klasses("-klass"))
 	require.Equal(t, []string{"B", "A", "C"}, klasses("-priority"))
-	require.Contains(t, d.page("/queues/q?sort=klass"), `aria-sort="ascending"><a href="/queues/q?sort=-klass">Klass`)
+	d.shows("/queues/q?sort=klass", `aria-sort="ascending"><a href="/queues/q?sort=-klass">Klass`)
 
 	page := d.page("/queues/q")
 	require.Contains(t, page, `<a href="/queues/q?klass=A">A <b>1</b></a>`, "the klasses of the page")
-	page = d.page("/queues/q?klass=A")
-	require.Contains(t, page, `<a href="/queues/q">All klasses</a>`)
+	page = d.shows("/queues/q?klass=A", `<a href="/queues/q">All klasses</a>`)
 	require.NotContains(t, page, ">B</a>")
-	require.Contains(t, d.page("/find"), `href="/find?state=waiting">waiting <b>3</b></a>`)
-	require.Contains(t, d.page("/find?q=A"), `href="/find?q=A&amp;state=waiting">waiting</a>`)
+	d.shows("/find", `href="/find?state=waiting">waiting <b>3</b></a>`)
+	d.shows("/find?q=A", `href="/find?q=A&amp;state=waiting">waiting</a>`)
 
 	for range 50 {
 		d.put("long", "Send")

@@ -57,16 +57,15 @@ func TestTheQueuesOfAWideCauseAreAList(t *testing.T) {
 	d.put("other", "Send")
 	page := d.page(d.linkTo(d.page("/"), "/queues?only=paused"))
 	require.Equal(t, 12, strings.Count(page, `<th scope="row"><a href="/queues/q-`))
-	require.NotContains(t, page, `<a href="/queues/other">`)
 	require.Contains(t, page, `aria-current="true">Paused</a>`)
+	require.NotContains(t, page, `<a href="/queues/other">`)
 }
 
 func TestRetryInACauseNamesItsJob(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	failed := d.fail("Send", "timeout", "why")
 	d.put("reports", "Report", qless.DependsOn{failed})
-	page := d.page("/")
-	require.Contains(t, page, `href="/jobs/`+failed+`" title="`+failed+`"`)
+	d.shows("/", `href="/jobs/`+failed+`" title="`+failed+`"`)
 	form := url.Values{"job": {"failed:" + failed}, "back": {"/"}}
 	require.Contains(t, d.act("job.unfail", form), `<a href="/jobs/`+failed+`">`+failed+`</a>`)
 }

@@ -57,8 +57,7 @@ func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
 	}
 
 	again := d.post("job.restore", form("receipt", done.Receipt), "Accept", "application/json")
-	require.Contains(t, again.body, `"changed": 0`)
-	require.Contains(t, again.body, `"unchanged": 2`)
+	contains(t, again.body, `"changed": 0`, `"unchanged": 2`)
 	gone := d.post("job.restore", form("receipt", "none"), "Accept", "application/json")
 	require.Equal(t, http.StatusNotFound, gone.StatusCode)
 }

@@ -80,9 +80,8 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 
 	asked := d.post("job.cancel", all)
 	require.Equal(t, http.StatusOK, asked.StatusCode)
-	require.Contains(t, asked.body, "Cancel 1\u202f201 jobs?")
-	require.Contains(t, asked.body, "Waiting jobs of the queue mail, klass Send")
-	require.Contains(t, asked.body, "type <code>mail</code>")
+	contains(t, asked.body, "Cancel 1\u202f201 jobs?", "Waiting jobs of the queue mail, klass Send",
+		"type <code>mail</code>")
 	requireSound(t, "ask", asked.body)
 
 	all.Set("sure", "1")
@@ -99,8 +98,7 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 	done := d.end(run)
 	require.Equal(t, 1201, done.Changed)
 	require.Equal(t, 3, d.count("mail", inspect.Waiting))
-	page := d.page(run)
-	require.Contains(t, page, "1\u202f201 jobs canceled.")
+	page := d.shows(run, "1\u202f201 jobs canceled.")
 	requireSound(t, run, page)
 
 	back := form("receipt", done.Receipt)
@@ -229,15 +227,14 @@ func TestARunIsWatchedAndStopped(t *testing.T) {
 	require.Equal(t, 1400, now.Found)
 	page := d.page(run)
 	requireSound(t, run, page)
-	require.Contains(t, page, `<noscript><meta http-equiv="refresh" content="2"></noscript>`)
-	require.Contains(t, page, `data-live=`)
-	require.Contains(t, page, run+"/stop")
+	contains(t, page, `<noscript><meta http-equiv="refresh" content="2"></noscript>`, `data-live=`,
+		run+"/stop")
 
 	readOnly := d.ask(http.MethodPost, run+"/stop", "", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, readOnly.StatusCode)
 	stopped := d.ask(http.MethodPost, run+"/stop", "")
 	require.Equal(t, http.StatusSeeOther, stopped.StatusCode)
-	require.Contains(t, d.page(run), "It stops after this step.")
+	d.shows(run, "It stops after this step.")
 	g.open()
 	done := d.end(run)
 	require.Equal(t, 500, done.Changed)
@@ -245,7 +242,7 @@ func TestARunIsWatchedAndStopped(t *testing.T) {
 	tracked, err := inspect.New(d.Client).Tracked().JIDs(t.Context(), inspect.Range{Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, 500, tracked.Total)
-	require.NotContains(t, d.page(run), "<noscript>")
+	d.hides(run, "<noscript>")
 }
 
 func TestRunsThatTakeLongAreFew(t *testing.T) {

@@ -24,9 +24,7 @@ func TestTheServerIsShown(t *testing.T) {
 	defer d.server.Client(t).ConfigSet(t.Context(), "save", "")
 	page := d.page("/server")
 	require.Regexp(t, `(Redis|Valkey) [0-9]+\.[0-9]+`, page)
-	require.Contains(t, page, "primary, with 0 replicas")
-	require.Contains(t, page, "noeviction")
-	require.Contains(t, page, "in sync")
+	contains(t, page, "primary, with 0 replicas", "noeviction", "in sync")
 	require.NotContains(t, page, "Needs attention")
 	data := d.read("/server")
 	require.NotEmpty(t, data["info"])
@@ -38,17 +36,15 @@ func TestAServerThatMayLoseJobsIsPointedOut(t *testing.T) {
 	rdb := d.server.Client(t)
 	d.do(rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	defer rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
-	page := d.page("/server")
-	require.Contains(t, page, "Needs attention")
-	require.Contains(t, page, "The server deletes jobs when its memory is full")
+	d.shows("/server", "Needs attention", "The server deletes jobs when its memory is full")
 }
 
 func TestWhatLosesJobsIsADangerOfTheServer(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	rdb := d.server.Client(t)
 	d.do(rdb.ConfigSet(t.Context(), "save", "").Err())
-	require.Contains(t, d.page("/server"), `<span class="sev warning">Warning</span><p>The server`+
-		" keeps nothing on disk: a restart loses all jobs.")
+	d.shows("/server",
+		`<span class="sev warning">Warning</span><p>The server`+" keeps nothing on disk: a restart loses all jobs.")
 	d.do(rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	defer rdb.ConfigSet(t.Context(), "maxmemory", "0")
 	require.Contains(t, d.asked(rdb).page("/server"), ": puts are refused. Free memory or raise maxmemory.")
@@ -65,9 +61,7 @@ func TestAServerThatRefusesInfo(t *testing.T) {
 	viewer := redis.NewClient(options)
 	defer viewer.Close()
 	d = d.asked(viewer)
-	page := d.page("/server")
-	require.Contains(t, page, "The server does not tell about itself: NOPERM")
-	require.Contains(t, page, "+info")
+	page := d.shows("/server", "The server does not tell about itself: NOPERM", "+info")
 	require.NotContains(t, page, "Its clock")
 }
 
@@ -77,8 +71,6 @@ func TestServerPageWithoutAConnectionShowsTheClient(t *testing.T) {
 	_, err := d.Queue("mail").Pop(t.Context(), 1)
 	d.do(err)
 	d = d.again(web.Options{})
-	page := d.page("/server")
-	require.Contains(t, page, "was given no connection")
-	require.Contains(t, page, "<dt>Namespace</dt><dd><code>ql:</code></dd>")
-	require.Contains(t, page, qless.DefaultNamespace)
+	d.shows("/server", "was given no connection", "<dt>Namespace</dt><dd><code>ql:</code></dd>",
+		qless.DefaultNamespace)
 }

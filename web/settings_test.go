@@ -30,16 +30,13 @@ func TestSettingsHaveTheirDefaultsUntilTheyAreSet(t *testing.T) {
 	_, err = d.Client.Do(t.Context(), "config.set", "unheard-of", "<b>")
 	d.do(err)
 	d = d.again(web.Options{})
-	page := d.page("/settings")
-	require.Contains(t, page, `value="90"`)
+	page := d.shows("/settings", `value="90"`)
 	require.Equal(t, 3, strings.Count(page, `formaction="/actions/config.unset"`))
-	require.Contains(t, page, `<a href="/queues/ma%2Fil">ma/il</a>`)
-	require.Contains(t, page, "unheard-of")
+	contains(t, page, `<a href="/queues/ma%2Fil">ma/il</a>`, "unheard-of",
+		"The most jobs of the queue that run at once")
 	require.NotContains(t, page, "<b>")
-	require.Contains(t, page, "The most jobs of the queue that run at once")
 
 	d = d.again(web.Options{ReadOnly: true})
-	page = d.page("/settings")
+	page = d.shows("/settings", "<span>1m30s</span>")
 	require.NotContains(t, page, "/actions/")
-	require.Contains(t, page, "<span>1m30s</span>")
 }

@@ -57,7 +57,7 @@ func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
 			url.Values{"queue": {"mail"}, "back": {base + "/queues/mail"}}.Encode())
 		require.Equal(t, http.StatusSeeOther, got.StatusCode, got.body)
 		require.True(t, strings.HasPrefix(got.Header.Get("Location"), base+"/queues/mail?outcome="), base)
-		require.Contains(t, d.page(got.Header.Get("Location")), "The queue is paused.")
+		d.shows(got.Header.Get("Location"), "The queue is paused.")
 	}
 	after := testkit.Dump(t, rdb, "*")
 	for i := range names {
@@ -112,8 +112,7 @@ func TestManyNamespacesAreAFewLinksAway(t *testing.T) {
 	}
 	page := d.page("/in/%7Bmail-30%7D:ql:/queues")
 	require.Equal(t, 20, strings.Count(page, `">{mail-`))
-	require.Contains(t, page, `aria-current="true">{mail-30}:ql:</a>`)
-	require.Contains(t, page, `<a href="/">30 more</a>`)
+	contains(t, page, `aria-current="true">{mail-30}:ql:</a>`, `<a href="/">30 more</a>`)
 }
 
 func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
@@ -127,10 +126,9 @@ func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
 	}
 	d := &desk{t: t, server: server}
 	d = d.at(web.New(web.Options{Interval: 10 * time.Millisecond, Logger: testkit.Quiet()}, sources...))
-	page := d.page("/")
-	require.Contains(t, page, `<a href="/" aria-current="page">all</a>`)
+	page := d.shows("/", `<a href="/" aria-current="page">all</a>`)
 	require.NotContains(t, page, `aria-current="true"`)
-	require.Contains(t, d.page("/in/two:/"), `aria-current="true">two:</a>`)
+	d.shows("/in/two:/", `aria-current="true">two:</a>`)
 	require.Contains(t, page, `data-live="/in/one:/live?page=%2F"`)
 
 	served := httptest.NewServer(d.handler)
@@ -157,16 +155,14 @@ func TestANamespaceThatBeginsLaterIsNoticed(t *testing.T) {
 		Namespaces: func(context.Context) ([]web.Source, error) { return <-found, nil }}
 	d := &desk{t: t, server: server}
 	d = d.at(web.New(options, sources[0]))
-	page := d.page("/")
-	require.Contains(t, page, `data-live="/in/a:/live?page=%2F"`)
+	page := d.shows("/", `data-live="/in/a:/live?page=%2F"`)
 	require.NotContains(t, page, "/in/b:/")
 	web.LookAgain(d.handler.(*web.Handler))
 	found <- sources
 	testkit.Until(t, "the new one has a link", func() bool {
 		return strings.Contains(d.page("/"), `href="/in/b:/"`)
 	})
-	page = d.page("/")
-	require.Contains(t, page, `aria-current="page">all</a>`)
+	page = d.shows("/", `aria-current="page">all</a>`)
 	require.NotContains(t, page, "/queues", "the navigation of a namespace")
-	require.Contains(t, d.page("/in/b:/queues"), "There are no queues yet")
+	d.shows("/in/b:/queues", "There are no queues yet")
 }

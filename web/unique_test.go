@@ -13,7 +13,7 @@ import (
 
 func TestUniqueKeysHaveTheirHolders(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/unique"), "No job holds a unique key.")
+	d.shows("/unique", "No job holds a unique key.")
 	jid := d.put("mail", "Sync", qless.Unique("sync", 7))
 	other := d.put("mail", "Sweep", qless.Unique("sweep").For(time.Hour))
 	d = d.on(web.Options{})
@@ -23,14 +23,13 @@ func TestUniqueKeysHaveTheirHolders(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	page = d.page(`/unique?key=["sync",7]`)
-	require.Contains(t, page, "/jobs/"+jid)
+	page = d.shows(`/unique?key=["sync",7]`, "/jobs/"+jid)
 	require.NotContains(t, page, "/jobs/"+other)
-	require.Contains(t, d.page("/unique?key=sweep"), "/jobs/"+other)
-	require.Contains(t, d.page("/unique?key=free"), "No job holds this key")
+	d.shows("/unique?key=sweep", "/jobs/"+other)
+	d.shows("/unique?key=free", "No job holds this key")
 	d.do(d.Cancel(t.Context(), jid))
 	d = d.on(web.Options{})
-	require.NotContains(t, d.page("/unique"), "/jobs/"+jid)
+	d.hides("/unique", "/jobs/"+jid)
 }
 
 func TestARareUniqueKeyIsFoundAtOnce(t *testing.T) {
@@ -41,5 +40,5 @@ func TestARareUniqueKeyIsFoundAtOnce(t *testing.T) {
 		others = append(others, "other:"+strconv.Itoa(i), "")
 	}
 	d.do(d.server.Client(t).MSet(t.Context(), others...).Err())
-	require.Contains(t, d.page("/unique"), "/jobs/"+jid)
+	d.shows("/unique", "/jobs/"+jid)
 }

@@ -74,6 +74,36 @@ func (d *desk) page(target string) string {
 	return got.body
 }
 
+// shows requires that a page has texts, and returns it.
+func (d *desk) shows(target string, texts ...string) string {
+	d.t.Helper()
+	page := d.page(target)
+	contains(d.t, page, texts...)
+	return page
+}
+
+// hides requires that a page lacks texts.
+func (d *desk) hides(target string, texts ...string) {
+	d.t.Helper()
+	lacks(d.t, d.page(target), texts...)
+}
+
+// contains requires that a page, or a set, has texts.
+func contains(t *testing.T, page any, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.Contains(t, page, text)
+	}
+}
+
+// lacks requires that a page has none of some texts.
+func lacks(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.NotContains(t, page, text)
+	}
+}
+
 // act does an action, and returns the page that follows.
 func (d *desk) act(action string, form url.Values) string {
 	d.t.Helper()
@@ -92,10 +122,10 @@ func (d *desk) put(queue, klass string, options ...qless.PutOption) string {
 
 func TestTheFirstPageShowsTheQueues(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/"), "There are no queues yet")
+	d.shows("/", "There are no queues yet")
 	d.put("mail", "Send")
 	d = d.at(web.New(web.Options{}, web.Source{Client: d.Client}))
-	require.Contains(t, d.page("/"), `<a href="/queues/mail">mail</a>`)
+	d.shows("/", `<a href="/queues/mail">mail</a>`)
 }
 
 // at returns a desk with another dashboard.
@@ -110,17 +140,16 @@ func TestTheFirstPageSaysHowManyJobsHaveFailed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.fail("Send", "timeout", "why")
 	d.fail("Send", "other", "why")
-	require.Contains(t, d.page("/"), `<a class="bad" href="/failures">2</a>`)
+	d.shows("/", `<a class="bad" href="/failures">2</a>`)
 }
 
 func TestASelectedJobIsCanceledUnlessItHasChanged(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid, other := d.put("mail", "Send"), d.put("mail", "Send")
-	require.Contains(t, d.page("/queues/mail"), `value="waiting:`+jid+`"`)
-	require.Contains(t, d.page("/jobs/"+jid), "&#34;n&#34;: 1")
+	d.shows("/queues/mail", `value="waiting:`+jid+`"`)
+	d.shows("/jobs/"+jid, "&#34;n&#34;: 1")
 	page := d.act("job.cancel", url.Values{"job": {"waiting:" + jid, "running:" + other}, "back": {"/queues/mail"}})
-	require.Contains(t, page, "1 job canceled.")
-	require.Contains(t, page, "has changed since")
+	contains(t, page, "1 job canceled.", "has changed since")
 	_, err := d.Job(t.Context(), jid)
 	require.ErrorIs(t, err, qless.ErrNotFound)
 	_, err = d.Job(t.Context(), other)
@@ -181,9 +210,8 @@ func TestTheFilesAreNotListed(t *testing.T) {
 
 func TestAnEnvironmentHasANameAndAColour(t *testing.T) {
 	d := newDesk(t, web.Options{Environment: "production", Colour: "red"})
-	page := d.page("/queues")
-	require.Contains(t, page, `<b class="environment red">production</b>`)
-	require.Contains(t, page, "<title>Queues · ql: · production · qless</title>")
+	d.shows("/queues", `<b class="environment red">production</b>`,
+		"<title>Queues · ql: · production · qless</title>")
 	_, err := web.New(web.Options{Colour: "pink"}, web.Source{Client: d.Client})
 	require.ErrorIs(t, err, qless.ErrInvalid)
 }
