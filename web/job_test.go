@@ -165,29 +165,6 @@ func TestAJobOfARecurringJob(t *testing.T) {
 	d.shows("/jobs/hourly-1", `<a href="/recurring/hourly">hourly</a>`, `href="/find?q=hourly-"`)
 }
 
-func TestJobsOfAnyName(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	for _, name := range odd {
-		_, err := d.Queue("q").Put(t.Context(), name, map[string]string{name: name}, qless.JID(name),
-			qless.Tags{name}, qless.Headers{"h": name})
-		d.do(err)
-	}
-	found := map[string]bool{}
-	for _, link := range links(d.page("/queues/q")) {
-		if !strings.HasPrefix(link, "/jobs/") {
-			continue
-		}
-		page := d.page(link)
-		require.NotContains(t, page, "<script>alert")
-		found[d.read(link)["jid"].(string)] = true
-		path, query, _ := strings.Cut(link, "?")
-		d.page(path + "/graph?" + query)
-	}
-	for _, name := range odd {
-		require.True(t, found[name], "%q", name)
-	}
-}
-
 func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid := d.put("mail", "Send")

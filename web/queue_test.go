@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
@@ -46,12 +45,6 @@ func (d *desk) again(options web.Options) *desk {
 }
 
 func (d *desk) do(err error) { d.t.Helper(); require.NoError(d.t, err) }
-
-// odd are names that are difficult in links and pages.
-var odd = []string{
-	"a.b", "..", ".", "-", "x.json", "a/b", "a//b", "a b", "ä日本", "100%", "a?b#c", "a&b=c+d", `"><b>`,
-	"<script>alert(1)</script>", "nul\x00byte", "a\nb", "'quote'", "{{.}}", "a\\b",
-}
 
 // links returns the links of a page, as a browser would follow them.
 func links(page string) []string {
@@ -233,32 +226,6 @@ func TestAQueueShowsItsSettings(t *testing.T) {
 	}
 	page = d.again(web.Options{ReadOnly: true}).page("/queues/mail")
 	require.NotContains(t, page, "/actions/queue.heartbeat")
-}
-
-func TestQueuesOfAnyName(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	for _, name := range odd {
-		t.Run(url.PathEscape(name), func(t *testing.T) {
-			d := &desk{d.Client, t, d.server, d.again(web.Options{}).handler}
-			d.put(name, name, qless.Tags{name})
-			var link string
-			for _, one := range links(d.page("/queues")) {
-				if strings.HasPrefix(one, "/queues/") && strings.Contains(d.page(one), "waiting:") &&
-					d.read(one)["name"] == name {
-					link = one
-				}
-			}
-			require.NotEmpty(t, link)
-			page := d.page(link)
-			require.NotContains(t, page, "<script>alert")
-			why := d.linkTo(page, strings.TrimSuffix(strings.Split(link, "?")[0], "/")+"/why")
-			d.shows(why, "Why jobs wait")
-			d.do(func() error {
-				_, err := inspect.New(d.Client).Queue(name, inspect.Waiting).Cancel(context.Background())
-				return err
-			}())
-		})
-	}
 }
 
 func TestTheBannerIsAsGraveAsTheWorstCause(t *testing.T) {

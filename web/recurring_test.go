@@ -98,20 +98,3 @@ func TestSchedulesAreListed(t *testing.T) {
 	got := d.ask(http.MethodGet, "/schedules/nightly", "", "Accept", "application/json")
 	require.NotContains(t, got.body, "xyzzy")
 }
-
-func TestOddNamesOfRecurringJobsHaveLinksThatWork(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	for _, name := range odd {
-		_, err := d.Queue(name).Recur(t.Context(), name, nil, time.Hour,
-			qless.JID(name), qless.Offset(time.Hour))
-		d.do(err)
-	}
-	found := map[string]bool{}
-	for _, link := range links(d.page("/recurring")) {
-		if strings.HasPrefix(link, "/recurring/") {
-			found[link] = true
-			require.NotContains(t, d.page(link), "<script>alert", link)
-		}
-	}
-	require.Len(t, found, len(odd))
-}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -185,12 +186,11 @@ func TestRequestsForOtherHostsAreRefused(t *testing.T) {
 
 func TestRequestsOverTheLoopbackInterfaceNameIt(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	server := httptest.NewServer(d.handler)
-	defer server.Close()
+	address := d.serve()
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost:1234": http.StatusOK, "evil.example": http.StatusForbidden,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/", nil)
 		require.NoError(t, err)
 		r.Host = host
 		got, err := http.DefaultClient.Do(r)
@@ -212,6 +212,8 @@ func TestAnEnvironmentHasANameAndAColour(t *testing.T) {
 	d := newDesk(t, web.Options{Environment: "production", Colour: "red"})
 	d.shows("/queues", `<b class="environment red">production</b>`,
 		"<title>Queues · ql: · production · qless</title>")
-	_, err := web.New(web.Options{Colour: "pink"}, web.Source{Client: d.Client})
-	require.ErrorIs(t, err, qless.ErrInvalid)
+	for _, options := range []web.Options{{Colour: "pink"}, {Interval: -1}, {Late: -time.Second}} {
+		_, err := web.New(options, web.Source{Client: d.Client})
+		require.ErrorIs(t, err, qless.ErrInvalid, "%+v", options)
+	}
 }
