@@ -26,8 +26,7 @@ func TestAJobShowsAllOfItself(t *testing.T) {
 		qless.Limits{"api"}, qless.Unique("order", 7))
 	d.do(err)
 	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"})
-	jobs, err := q.Pop(ctx, 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "half way", map[string]int{"step": 3}))
 	d.do(jobs[0].SetProgress(ctx, 30, 120, "reading"))
 	d.do(jobs[0].Track(ctx))
@@ -66,8 +65,7 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn{"j"},
 		qless.OnFailureRun)
 	d.do(err)
-	jobs, err := d.Queue("mail").Pop(ctx, 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Fail(ctx, "net/dial", "no route\n  at <main>\n  at deep"))
 	d.shows("/jobs/j", `<a href="/failures/net%2Fdial">net/dial</a>`,
 		"<pre>no route\n  at &lt;main&gt;\n  at deep</pre>", "✕")
@@ -79,8 +77,7 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("j"))
 	run := func(end func(job *qless.Job) error) {
-		jobs, err := d.Queue("mail").Pop(ctx, 1)
-		d.do(err)
+		jobs := d.pop("mail", 1)
 		d.do(end(jobs[0]))
 	}
 	d.hides("/jobs/j", "Attempts")
@@ -104,8 +101,7 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 
 func TestTheTimelineOfAJobIsZoomedByTheURL(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	_, err := d.ago(time.Hour).Queue("mail").Put(t.Context(), "Send", nil, qless.JID("j"))
-	d.do(err)
+	d.ago(time.Hour).put("mail", "Send", qless.JID("j"))
 	page := d.shows("/jobs/j", `aria-current="true">All</a>`,
 		`<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
 	require.NotContains(t, page, "Earlier")
@@ -120,8 +116,7 @@ func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 	_, err := d.Queue("mail").Put(ctx, "Send", "SECRET-data", qless.JID("j"),
 		qless.Headers{"key": "SECRET-header"})
 	d.do(err)
-	jobs, err := d.Queue("mail").Pop(ctx, 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "log", map[string]string{"x": "SECRET-log"}))
 	d.do(jobs[0].SetResult("SECRET-result"))
 	d.do(jobs[0].Fail(ctx, "group", "SECRET-message"))
@@ -184,8 +179,7 @@ func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	d.do(err)
 	d.shows("/jobs/sum", "yes: it is not committed", "0 <small>of 3 members</small>")
 	d.do(batch.Commit(t.Context()))
-	jobs, err := d.Queue("mail").Pop(t.Context(), 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Complete(t.Context()))
 	d.on(web.Options{}).shows("/jobs/sum", "1 <small>of 3 members</small>",
 		"<dt>Callback waits for</dt><dd>2</dd>")
@@ -219,4 +213,85 @@ func TestTheStackOfARunningJobIsAskedFor(t *testing.T) {
 	testkit.Until(t, "the job is complete", func() bool {
 		return strings.Contains(d.page("/jobs/"+jid+"/stack"), "The job is complete.")
 	})
+}
+
+// nodes returns the jobs of a graph by jid.
+func (d *desk) nodes(jid string) map[string]map[string]any {
+	d.t.Helper()
+	all := map[string]map[string]any{}
+	for _, node := range d.read("/jobs/" + jid + "/graph")["nodes"].([]any) {
+		node := node.(map[string]any)
+		all[node["jid"].(string)] = node
+	}
+	return all
+}
+
+func TestAGraphGoesUpAndDown(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	for _, job := range []struct{ jid, needs string }{
+		{"fetch", ""}, {"check", ""}, {"parse", "fetch"}, {"index", "parse check"}, {"mail", "index"},
+		{"side", "fetch"}, {"slow", ""}, {"mail-all", "index slow"},
+	} {
+		d.put("etl", "Do", qless.JID(job.jid), qless.DependsOn(strings.Fields(job.needs)))
+	}
+	nodes := d.nodes("parse")
+	require.Len(t, nodes, 7)
+	require.NotContains(t, nodes, "side", "it neither waits for parse nor does parse wait for it")
+	require.Contains(t, nodes, "slow", "mail-all waits for it too")
+	for jid, depth := range map[string]int{
+		"fetch": -1, "parse": 0, "check": 0, "index": 1, "mail": 2,
+	} {
+		require.EqualValues(t, depth, nodes[jid]["depth"], jid)
+	}
+	for _, jid := range []string{"fetch", "parse", "index", "mail"} {
+		require.Equal(t, true, nodes[jid]["is_critical"], jid)
+	}
+	require.Nil(t, nodes["check"]["is_critical"])
+	require.Equal(t, []any{"check", "parse"}, nodes["index"]["needs"])
+
+	page := d.shows("/jobs/parse/graph", `<a href="/jobs/index/graph">`, `value="depends:index"`)
+	require.Equal(t, 6, strings.Count(page, `<path class="edge`))
+	require.Contains(t, page, "data-live")
+
+	jobs := d.pop("etl", 1)
+	require.Equal(t, "fetch", jobs[0].JID)
+	d.do(jobs[0].Fail(ctx, "net", "why"))
+	d = d.again(web.Options{})
+	require.EqualValues(t, 4, d.nodes("parse")["fetch"]["blocks"])
+	d.shows("/jobs/parse/graph", "blocks 4 jobs")
+	require.EqualValues(t, 5, d.nodes("fetch")["fetch"]["blocks"], "side as well")
+	d.refused(http.StatusNotFound, "/jobs/nobody/graph")
+}
+
+func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jids := d.putNumbered("q", "part", 700, "Part")
+	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids))
+	require.Len(t, d.nodes("sum"), 500)
+	d.shows("/jobs/sum/graph", "There are more jobs: only the nearest")
+	d.shows("/jobs/sum", "And 650 more")
+}
+
+func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	batch, err := d.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "Sum"})
+	d.do(err)
+	page := d.shows("/jobs/"+batch.ID+"/graph", "A batch that is not committed")
+	require.NotContains(t, page, `href="/jobs/x:open`)
+	d.shows("/jobs/"+batch.ID, "yes: it is not committed")
+}
+
+func TestAGraphKeepsParentsThatAreDone(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.put("q", "First", qless.JID("first"))
+	d.put("q", "Second", qless.JID("second"), qless.DependsOn{"first"}, qless.OnFailureRun)
+	jobs := d.pop("q", 1)
+	d.do(jobs[0].Complete(ctx))
+	nodes := d.nodes("second")
+	require.Equal(t, "complete", nodes["first"]["state"])
+	require.Equal(t, []any{"first"}, nodes["second"]["needs"])
+	require.Nil(t, nodes["first"]["is_critical"])
+	d.shows("/jobs/second/graph", `class="edge over"`)
 }

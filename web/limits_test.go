@@ -23,8 +23,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	runs := d.put("mail", "Send", qless.Limits{"api"})
 	waits := d.put("mail", "Send", qless.Limits{"api"})
 	for range 2 {
-		_, err := d.Queue("mail").Pop(ctx, 1)
-		d.do(err)
+		d.pop("mail", 1)
 	}
 	d = d.again(web.Options{})
 
@@ -74,8 +73,7 @@ func TestTheKeysOfAFamilyAreShown(t *testing.T) {
 	for _, key := range []string{"api/quiet", "api/1", "api/1", "other/1"} {
 		d.put("mail", "Send", qless.Limits{key})
 	}
-	_, err := d.Queue("mail").Pop(ctx, 4)
-	d.do(err)
+	d.pop("mail", 4)
 	for _, path := range []string{"/limits", "/limits/api"} {
 		page := d.page(path)
 		require.Contains(t, page, "2 of 2 keys", path)
@@ -99,8 +97,7 @@ func TestTheHoldersOfALimitAreSummed(t *testing.T) {
 	}
 	d.put("pay", "Charge", qless.Limits{"api"})
 	for _, queue := range []string{"pay", "mail"} {
-		_, err := d.Queue(queue).Pop(ctx, 120)
-		d.do(err)
+		d.pop(queue, 120)
 	}
 	page := d.shows("/limits/api", "Held by")
 	require.Regexp(t, `Klasses</dt><dd><a href="/klasses/Send">Send</a> \d+, <a href="/klasses/Receive">Receive</a> \d+`, page)

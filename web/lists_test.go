@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,7 @@ import (
 func (d *desk) complete(klass string, options ...qless.PutOption) string {
 	d.t.Helper()
 	jid := d.put("done", klass, options...)
-	jobs, err := d.Queue("done").Pop(d.t.Context(), 1)
-	d.do(err)
+	jobs := d.pop("done", 1)
 	require.Len(d.t, jobs, 1)
 	d.do(jobs[0].Complete(d.t.Context()))
 	return jid
@@ -100,13 +100,7 @@ func TestManyTagsArePaged(t *testing.T) {
 func TestListsAndActionsTakeAPeriod(t *testing.T) {
 	clock := testkit.NewClock()
 	clock.Advance(time.Since(clock.Now()) - 3*time.Hour)
-	d := newDesk(t, web.Options{})
-	var err error
-	d.Client, err = qless.New(d.server.Client(t), &qless.ClientConfig{
-		Clock: clock.Now, Logger: testkit.Quiet(), WorkerName: "w1",
-	})
-	d.do(err)
-	d = d.again(web.Options{})
+	d := newDesk(t, web.Options{}).as(qless.ClientConfig{Clock: clock.Now}).again(web.Options{})
 	old := d.fail("Send", "timeout", "why")
 	clock.Advance(2 * time.Hour)
 	fresh := d.fail("Send", "timeout", "why")
@@ -128,4 +122,36 @@ func TestListsAndActionsTakeAPeriod(t *testing.T) {
 	require.Contains(t, d.act("job.unfail", form), "1 job retried")
 	d.shows("/find?state=failed", `value="failed:`+old+`"`)
 	d.again(web.Options{}).hides("/find?state=failed", `value="failed:`+fresh+`"`)
+}
+
+func TestUniqueKeysHaveTheirHolders(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.shows("/unique", "No job holds a unique key.")
+	jid := d.put("mail", "Sync", qless.Unique("sync", 7))
+	other := d.put("mail", "Sweep", qless.Unique("sweep").For(time.Hour))
+	d = d.on(web.Options{})
+	page := d.page("/unique")
+	for _, want := range []string{
+		`<code>[&#34;sync&#34;,7]</code>`, `<code>[&#34;sweep&#34;]</code>`, "/jobs/" + jid, "/jobs/" + other, "in 59m",
+	} {
+		require.Contains(t, page, want)
+	}
+	page = d.shows(`/unique?key=["sync",7]`, "/jobs/"+jid)
+	require.NotContains(t, page, "/jobs/"+other)
+	d.shows("/unique?key=sweep", "/jobs/"+other)
+	d.shows("/unique?key=free", "No job holds this key")
+	d.do(d.Cancel(t.Context(), jid))
+	d = d.on(web.Options{})
+	d.hides("/unique", "/jobs/"+jid)
+}
+
+func TestARareUniqueKeyIsFoundAtOnce(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Sync", qless.Unique("sync"))
+	var others []any
+	for i := range 20_000 {
+		others = append(others, "other:"+strconv.Itoa(i), "")
+	}
+	d.do(d.server.Client(t).MSet(t.Context(), others...).Err())
+	d.shows("/unique", "/jobs/"+jid)
 }

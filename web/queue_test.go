@@ -3,7 +3,6 @@ package web_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -71,14 +70,13 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	q, ctx := d.Queue("mail"), t.Context()
 	d.put("mail", "Send", qless.JID("running"))
-	_, err := q.Pop(ctx, 1)
-	d.do(err)
+	d.pop("mail", 1)
 	d.put("mail", "Send", qless.JID("waiting"), qless.Tags{"red"}, qless.Priority(7))
 	d.put("mail", "Send", qless.JID("later"), qless.Delay(time.Hour))
 	d.put("mail", "Send", qless.JID("depends"), qless.DependsOn{"waiting"})
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 	d.do(d.Limit("api").Hold(ctx, time.Hour))
-	_, err = q.Recur(ctx, "Tick", nil, time.Hour, qless.JID("every-hour"), qless.Offset(time.Hour))
+	_, err := q.Recur(ctx, "Tick", nil, time.Hour, qless.JID("every-hour"), qless.Offset(time.Hour))
 	d.do(err)
 
 	page := d.shows("/queues/mail", `<a href="/jobs/waiting">Send</a>`,
@@ -96,8 +94,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	require.NotContains(t, page, `name="job"`)
 
 	d.put("mail", "Send", qless.JID("parked"), qless.Limits{"api"}, qless.Priority(9))
-	_, err = q.Pop(ctx, 1)
-	d.do(err)
+	d.pop("mail", 1)
 	d.again(web.Options{}).shows("/queues/mail?list=scheduled", "Waits for limit",
 		`<a href="/limits/api">api</a>`)
 
@@ -126,14 +123,7 @@ func TestAQueueThatDoesNotExistIsNotFound(t *testing.T) {
 
 func TestAQueueIsPaged(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	var specs []qless.JobSpec
-	for i := range 120 {
-		specs = append(specs, qless.JobSpec{
-			Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprintf("job-%03d", i))},
-		})
-	}
-	_, err := d.Queue("q").PutMany(t.Context(), specs)
-	d.do(err)
+	d.putNumbered("q", "job", 120, "K")
 	page := d.shows("/queues/q", "1–45 of 120")
 	page = d.shows(d.linkTo(page, "/queues/q?from=45"), "job-045")
 	require.NotContains(t, page, "job-044")
@@ -142,15 +132,7 @@ func TestAQueueIsPaged(t *testing.T) {
 
 func TestAQueueIsSearched(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	var specs []qless.JobSpec
-	for i := range 130 {
-		specs = append(specs, qless.JobSpec{
-			Klass: fmt.Sprintf("K%d", i%2), Data: map[string]int{"order": i},
-			Options: []qless.PutOption{qless.JID(fmt.Sprintf("job-%03d", i))},
-		})
-	}
-	_, err := d.Queue("q").PutMany(t.Context(), specs)
-	d.do(err)
+	d.putNumbered("q", "job", 130, "K0", "K1")
 	page := d.shows("/queues/q?klass=K1", "job-001", "Looked at 90 of 130 jobs")
 	require.NotContains(t, page, `"waiting:job-000"`)
 	next := d.linkTo(page, "/queues/q?after=")
@@ -232,8 +214,7 @@ func TestTheBannerIsAsGraveAsTheWorstCause(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
 	d.put("mail", "Send", qless.LockTime(time.Millisecond))
-	_, err := d.Queue("mail").Pop(t.Context(), 2)
-	require.NoError(t, err)
+	d.pop("mail", 2)
 	testkit.Until(t, "a lock to end", func() bool {
 		counts, err := d.Queue("mail").Counts(t.Context())
 		require.NoError(t, err)

@@ -1,10 +1,15 @@
 package web_test
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -13,17 +18,12 @@ import (
 )
 
 func TestAnActionThatRedisDeniesIsOffForAWhile(t *testing.T) {
-	server := testkit.Start(t, "--save", "")
-	root := server.Client(t)
-	require.NoError(t, root.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">pass",
-		"~*", "&*", "+@all", "-sadd", "-srem", "-del").Err())
-	options := testkit.Options(server.Addr())
-	options.Username, options.Password = "viewer", "pass"
-	rdb := redis.NewClient(options)
-	t.Cleanup(func() { _ = rdb.Close() })
+	d := newDesk(t, web.Options{})
+	rdb := d.viewer("-sadd", "-srem", "-del")
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
-	d := (&desk{Client: client, t: t, server: server}).on(web.Options{})
+	d.Client = client
+	d = d.on(web.Options{})
 	jid := d.put("mail", "Send")
 	d.shows("/queues/mail", "/actions/queue.pause")
 
@@ -78,5 +78,44 @@ func TestTheButtonsOfAJobFitItsState(t *testing.T) {
 		for _, action := range unwanted {
 			require.NotContains(t, page, `/actions/job.`+action+`"`, state)
 		}
+	}
+}
+
+// A function of the program that does not return shows and allows less, but spoils no page.
+func TestAMisdeedOfTheProgramIsLogged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send", qless.JID("j"))
+	for _, misdeed := range []func(){func() { panic("of the program") }, runtime.Goexit} {
+		for function, options := range map[string]web.Options{
+			"Allow":  {Allow: func(*http.Request, web.Action) bool { misdeed(); return true }},
+			"User":   {User: func(*http.Request) string { misdeed(); return "" }},
+			"Links":  {Links: func(*qless.Job) []web.Link { misdeed(); return nil }},
+			"Redact": {Redact: func(*qless.Job) { misdeed() }},
+		} {
+			var told bytes.Buffer
+			options.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			d := d.on(options)
+			page := d.shows("/jobs/j", "Send")
+			require.Equal(t, function != "Allow", strings.Contains(page, "/actions/"), function)
+			require.Equal(t, function != "Redact", strings.Contains(page, "&#34;n&#34;: 1"), function)
+			status := d.post("queue.pause", url.Values{"queue": {"mail"}}).StatusCode
+			require.Equal(t, function == "Allow", status == http.StatusForbidden, function)
+			require.Contains(t, told.String(), "Options."+function+" ")
+		}
+	}
+}
+
+func TestAMisdeedOfALookForNamespacesIsLogged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, misdeed := range []func(){func() { panic("of the program") }, runtime.Goexit} {
+		var told bytes.Buffer
+		options := web.Options{
+			Logger:     slog.New(slog.NewTextHandler(&told, nil)),
+			Namespaces: func(context.Context) ([]web.Source, error) { misdeed(); return nil, nil },
+		}
+		d := d.at(web.New(options, web.Source{Client: d.Client}))
+		d.shows("/", "Namespaces")
+		d.handler.(*web.Handler).Close() // waits for the look
+		require.Contains(t, told.String(), "Options.Namespaces ")
 	}
 }

@@ -43,8 +43,7 @@ func (d *desk) fill() {
 	d.complete("Send")
 	_, err := d.Queue("mail").Recur(ctx, "Tick", nil, time.Hour, qless.JID("tick"))
 	d.do(err)
-	_, err = d.Queue("mail").Pop(ctx, 1)
-	d.do(err)
+	d.pop("mail", 1)
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 	d.do(d.Queue("mail").SetMaxConcurrency(ctx, 3))
 }

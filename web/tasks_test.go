@@ -96,12 +96,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			return k
 		}},
 		{"retry one kind since a time", 4, func(d *desk, c func() *clicker) *clicker {
-			old := d.ago(5 * time.Hour)
-			_, err := old.Queue("mail").Put(t.Context(), "Send", nil)
-			d.do(err)
-			jobs, err := old.Queue("mail").Pop(t.Context(), 1)
-			d.do(err)
-			d.do(jobs[0].Fail(t.Context(), "timeout", "old"))
+			d.ago(5*time.Hour).fail("Send", "timeout", "old")
 			d.fail("Send", "timeout", "new")
 			k := c()
 			k.click("/failures")
@@ -126,8 +121,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 		}},
 		{"what a stuck worker does", 2, func(d *desk, c func() *clicker) *clicker {
 			jid := d.put("mail", "Import")
-			jobs, err := d.Queue("mail").Pop(t.Context(), 1)
-			d.do(err)
+			jobs := d.pop("mail", 1)
 			d.do(jobs[0].SetProgress(t.Context(), 3, 9, "reading"))
 			k := c()
 			k.click("/workers")
@@ -201,8 +195,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			for range 12 {
 				d.put("mail", "Sync", qless.Limits{"api/1"})
 			}
-			_, err := d.Queue("mail").Pop(t.Context(), 2)
-			d.do(err)
+			d.pop("mail", 2)
 			k := c()
 			k.click("/limits/api%2F1")
 			require.Contains(t, k.page, `Klasses</dt><dd><a href="/klasses/Sync">Sync</a> 1`)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -29,15 +30,8 @@ type desk struct {
 
 func newDesk(t *testing.T, options web.Options) *desk {
 	t.Helper()
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: "w1"})
-	require.NoError(t, err)
-	if options.Logger == nil {
-		options.Logger = testkit.Quiet()
-	}
-	d := &desk{Client: client, t: t, server: server}
-	return d.at(web.New(options, web.Source{Client: client, Redis: rdb}))
+	d := &desk{t: t, server: testkit.Start(t)}
+	return d.as(qless.ClientConfig{}).on(options)
 }
 
 // An answer is a response of the dashboard.
@@ -89,6 +83,16 @@ func (d *desk) hides(target string, texts ...string) {
 	lacks(d.t, d.page(target), texts...)
 }
 
+// conceals requires that neither pages nor their JSON have a text.
+func (d *desk) conceals(text string, targets ...string) {
+	d.t.Helper()
+	for _, target := range targets {
+		d.hides(target, text)
+		got := d.ask(http.MethodGet, target, "", "Accept", "application/json")
+		require.NotContains(d.t, got.body, text, target)
+	}
+}
+
 // contains requires that a page, or a set, has texts.
 func contains(t *testing.T, page any, texts ...string) {
 	t.Helper()
@@ -119,6 +123,30 @@ func (d *desk) put(queue, klass string, options ...qless.PutOption) string {
 	jid, err := d.Queue(queue).Put(context.Background(), klass, map[string]int{"n": 1}, options...)
 	require.NoError(d.t, err)
 	return jid
+}
+
+// pop pops jobs of a queue.
+func (d *desk) pop(queue string, n int) []*qless.Job {
+	d.t.Helper()
+	jobs, err := d.Queue(queue).Pop(context.Background(), n)
+	require.NoError(d.t, err)
+	return jobs
+}
+
+// as returns a desk with another client of the same server, and no dashboard.
+func (d *desk) as(config qless.ClientConfig) *desk {
+	d.t.Helper()
+	config.Logger = testkit.Quiet()
+	config.WorkerName = cmp.Or(config.WorkerName, "w1")
+	client, err := qless.New(d.server.Client(d.t), &config)
+	require.NoError(d.t, err)
+	return &desk{Client: client, t: d.t, server: d.server}
+}
+
+// ago returns a desk in whose opinion it is earlier.
+func (d *desk) ago(ago time.Duration) *desk {
+	d.t.Helper()
+	return d.as(qless.ClientConfig{Clock: func() time.Time { return time.Now().Add(-ago) }})
 }
 
 func TestTheFirstPageShowsTheQueues(t *testing.T) {

@@ -50,17 +50,9 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
 	clock := testkit.NewClock()
 	d := newDesk(t, web.Options{})
-	client, err := qless.New(d.server.Client(t), &qless.ClientConfig{
-		Clock:      clock.Now,
-		Logger:     testkit.Quiet(),
-		WorkerName: "silent",
-	})
-	d.do(err)
-	d.Client = client
-	d = d.again(web.Options{})
+	d = d.as(qless.ClientConfig{Clock: clock.Now, WorkerName: "silent"}).again(web.Options{})
 	jid := d.put("mail", "Send")
-	_, err = client.Queue("mail").Pop(t.Context(), 1)
-	d.do(err)
+	d.pop("mail", 1)
 	page := d.shows("/workers", `<a href="/workers/silent">silent</a>`,
 		"No details: not a Go worker.")
 	clock.Advance(2 * time.Minute)
@@ -82,10 +74,8 @@ func TestARunIsShownBesideUsualOnes(t *testing.T) {
 	})
 	pop := func(klass string, ago time.Duration) *qless.Job {
 		then := d.ago(ago)
-		_, err := then.Queue("mail").Put(t.Context(), klass, nil)
-		d.do(err)
-		jobs, err := then.Queue("mail").Pop(t.Context(), 1)
-		d.do(err)
+		then.put("mail", klass)
+		jobs := then.pop("mail", 1)
 		require.Len(t, jobs, 1)
 		return jobs[0]
 	}
