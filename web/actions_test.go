@@ -67,6 +67,15 @@ func (d *desk) post(action string, form url.Values, headers ...string) answer {
 	return d.ask(http.MethodPost, "/actions/"+action, form.Encode(), headers...)
 }
 
+// rejected requires that an action is not done, and that the response has texts.
+func (d *desk) rejected(status int, action string, form url.Values, texts ...string) string {
+	d.t.Helper()
+	got := d.post(action, form)
+	require.Equal(d.t, status, got.StatusCode, form)
+	contains(d.t, got.body, texts...)
+	return got.body
+}
+
 // secret is a text in data, which must not be logged.
 const secret = "s3cret"
 
@@ -106,10 +115,8 @@ func newScene(t *testing.T) *scene {
 	s.jids["other"] = d.put("mail", "Send")
 	s.jids["scheduled"] = d.put("mail", "Send", qless.Delay(time.Hour))
 	s.jids["depends"] = d.put("mail", "Send", qless.DependsOn{s.jids["waiting"]})
-	_, err := d.Queue("mail").Recur(ctx, "Tick", map[string]string{"x": secret}, time.Hour,
-		qless.JID("ticks"), qless.Offset(time.Hour))
-	require.NoError(t, err)
-	_, err = inspect.New(d.Client).Limit(ctx, "api")
+	d.recur("mail", "ticks", map[string]string{"x": secret}, time.Hour)
+	_, err := inspect.New(d.Client).Limit(ctx, "api")
 	require.NoError(t, err)
 	return s
 }

@@ -44,27 +44,20 @@ func TestBadInputLosesNothing(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	typed := form("queue", "mail", "klass", "Send", "data", `{"a": `, "delay", "soon",
 		"priority", "high", "tags", "x, y", "back", "/queues/mail")
-	got := d.post("job.put", typed)
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	elements := requireSound(t, "ask", got.body)
-	for _, text := range []string{
-		"This is not JSON", "This is not a time", "This is not a whole number",
-		`value="soon"`, `value="high"`, `value="x, y"`, `value="Send"`, "{&#34;a&#34;: ",
-		`aria-describedby="p-delay"`, `<code>mail</code>`, `href="/queues/mail"`,
-	} {
-		require.Contains(t, got.body, text)
-	}
+	body := d.rejected(http.StatusUnprocessableEntity, "job.put", typed, "This is not JSON",
+		"This is not a time", "This is not a whole number", `value="soon"`, `value="high"`,
+		`value="x, y"`, `value="Send"`, "{&#34;a&#34;: ", `aria-describedby="p-delay"`,
+		`<code>mail</code>`, `href="/queues/mail"`)
+	elements := requireSound(t, "ask", body)
 	require.Zero(t, d.count("mail", inspect.Waiting))
 	sheets := sheetsOf(elements)
 	require.Equal(t, []string{"mail"}, sheets[len(sheets)-1].values["queue"])
 
-	got = d.post("job.put", form("queue", "mail", "data", "1"))
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	require.Contains(t, got.body, "This is needed.")
-	got = d.post("config.set", form("name", "heartbeat", "value", "-4"))
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	contains(t, got.body, `role="alert"`, `value="-4"`)
-	got = d.post("limit.set", form("name", "api"), "Accept", "application/json")
+	d.rejected(http.StatusUnprocessableEntity, "job.put", form("queue", "mail", "data", "1"),
+		"This is needed.")
+	d.rejected(http.StatusUnprocessableEntity, "config.set", form("name", "heartbeat", "value", "-4"),
+		`role="alert"`, `value="-4"`)
+	got := d.post("limit.set", form("name", "api"), "Accept", "application/json")
 	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
 	require.Contains(t, got.body, "One of the two numbers is needed.")
 }
@@ -98,11 +91,8 @@ func TestAPageAsksWithWhatIsSet(t *testing.T) {
 func TestALinkDoesNothing(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	got := d.ask(http.MethodGet, "/actions/queue.pause?queue=mail&sure=1", "")
-	require.Equal(t, http.StatusOK, got.StatusCode)
-	counts, err := d.Queue("mail").Counts(t.Context())
-	require.NoError(t, err)
-	require.False(t, counts.Paused)
+	d.page("/actions/queue.pause?queue=mail&sure=1")
+	require.False(t, d.isPaused("mail"))
 	require.Contains(t, d.act("queue.pause", url.Values{"queue": {"mail"}}), "The queue is paused.")
 }
 
@@ -110,8 +100,7 @@ func TestDataThatHasChangedIsNotOverwritten(t *testing.T) {
 	s := newScene(t)
 	edit := s.pick("waiting", "data", `{"mine": 1}`)
 	edit.Set("digest", s.digest("job.edit", edit))
-	job, err := s.Job(t.Context(), s.jids["waiting"])
-	require.NoError(t, err)
+	job := s.job(s.jids["waiting"])
 	require.NoError(t, job.SetData(map[string]int{"theirs": 1}))
 	require.NoError(t, job.Move(t.Context(), "mail"))
 	got := s.post("job.edit", edit, "Accept", "application/json")
@@ -156,9 +145,8 @@ func TestARefusedActionSaysWhichJobAndWhyWhereOneWas(t *testing.T) {
 	require.Contains(t, page, `<details open><summary>1 job not canceled</summary>`)
 	require.Regexp(t, `<a href="/jobs/first">first</a>: .*second`, page)
 
-	got := d.post("job.cancel", url.Values{"back": {"/queues/mail?list=depends"}})
-	require.Equal(t, http.StatusBadRequest, got.StatusCode)
-	require.Contains(t, got.body, `<a class="press" href="/queues/mail?list=depends">Go back</a>`)
+	d.rejected(http.StatusBadRequest, "job.cancel", url.Values{"back": {"/queues/mail?list=depends"}},
+		`<a class="press" href="/queues/mail?list=depends">Go back</a>`)
 }
 
 func TestAButtonThatDeletesNamesWhatItDeletes(t *testing.T) {
@@ -222,9 +210,7 @@ func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
 			return s.count("mail", inspect.Recurring)
 		}},
 		{"/actions/job.log" + job, "job.log", []string{"message", "seen"}, func() int {
-			job, err := s.Job(t.Context(), s.jids["waiting"])
-			require.NoError(t, err)
-			return len(job.History)
+			return len(s.job(s.jids["waiting"]).History)
 		}},
 	} {
 		before := c.count()

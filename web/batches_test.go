@@ -23,10 +23,8 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	jobs := d.pop("reports", 1)
 	d.do(jobs[0].Complete(ctx))
 
-	batch, err := d.NewBatch(ctx, "reports", qless.NewKlass[any]("Sum").Spec(nil, qless.OnFailureRun))
-	d.do(err)
-	_, err = batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
-	d.do(err)
+	sum := qless.NewKlass[any]("Sum").Spec(nil, qless.OnFailureRun)
+	batch := d.batch("reports", sum, "files", "Read", 3)
 	d.put("reports", "Other", qless.DependsOn{batch.ID})
 	jobs = d.pop("files", 2)
 	d.do(jobs[0].Complete(ctx))
@@ -43,10 +41,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	}, rows[0].(map[string]any)["batch"])
 
 	// By default, the callback waits for a failed member until that is retried.
-	stuck, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Stuck"})
-	d.do(err)
-	_, err = stuck.Add(ctx, "parts", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
-	d.do(err)
+	stuck := d.batch("reports", qless.JobSpec{Klass: "Stuck"}, "parts", "Read", 3)
 	jobs = d.pop("parts", 2)
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
@@ -67,10 +62,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	require.Contains(t, d.act("job.unfail", form), "1 job retried")
 	d.hides("/jobs/"+stuck.ID, "failed…")
 
-	other, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Average"})
-	d.do(err)
-	_, err = other.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}})
-	d.do(err)
+	d.batch("reports", qless.JobSpec{Klass: "Average"}, "files", "Read", 1)
 	page = d.again(web.Options{}).page("/batches?sort=klass")
 	require.Regexp(t, `(?s)>Average</a>.*>Sum</a>`, page)
 	require.Contains(t, page, `aria-sort="ascending"><a href="/batches?sort=-klass">Callback`)

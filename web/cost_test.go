@@ -88,9 +88,7 @@ func (d *desk) fillQueues() {
 		require.NoError(d.t, err)
 	}
 	for i := range largeRecurring {
-		_, err := d.Queue(queueNo(i%3)).Recur(d.t.Context(), "Tick", nil, time.Hour,
-			qless.JID("tick-"+strconv.Itoa(i)), qless.Offset(time.Hour))
-		require.NoError(d.t, err)
+		d.recur(queueNo(i%3), "tick-"+strconv.Itoa(i), nil, time.Hour)
 	}
 }
 

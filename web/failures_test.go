@@ -55,8 +55,7 @@ func TestFailureGroupsAreListedBySize(t *testing.T) {
 func TestTheFirstFailureOfALargeGroupIsItsOldest(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	oldest := d.fail("Old", "many", "old")
-	job, err := d.Job(t.Context(), oldest)
-	d.do(err)
+	job := d.job(oldest)
 	for range 30 {
 		d.fail("New", "many", "new")
 	}

@@ -34,8 +34,7 @@ func TestAWholeJIDOpensItsJob(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, got.StatusCode, got.body)
 		require.Equal(t, name, d.read(got.Header.Get("Location"))["jid"])
 	}
-	_, err := d.Queue("q").Recur(t.Context(), "K", nil, 1e12, qless.JID("often"))
-	d.do(err)
+	d.recur("q", "often", nil, 0)
 	got := d.ask(http.MethodGet, "/find?q=often", "")
 	require.Equal(t, "/recurring/often", got.Header.Get("Location"))
 }
@@ -175,9 +174,7 @@ func TestFindShowsAndAnActionChangesJobsOfAllLists(t *testing.T) {
 			}
 			require.Equal(t, len(shown), d.did("job.tag", what).Changed)
 			for _, jid := range shown {
-				job, err := d.Job(t.Context(), jid)
-				d.do(err)
-				require.Contains(t, job.Tags, "seen", jid)
+				require.Contains(t, d.job(jid).Tags, "seen", jid)
 			}
 			if len(shown) > 0 {
 				_, err = inspect.New(d.Client).JIDs(shown...).Untag(t.Context(), "seen")
@@ -204,8 +201,7 @@ func TestWhatIsNotShownCanNotSelectJobs(t *testing.T) {
 		form("scope", "found", "q", "klass:a klass:b"), form("scope", "found", "state", "none"),
 	} {
 		what.Set("sure", "1")
-		got := d.post("job.cancel", what)
-		require.Equal(t, http.StatusBadRequest, got.StatusCode, what)
+		d.rejected(http.StatusBadRequest, "job.cancel", what)
 	}
 	require.Equal(t, 1, d.count("mail", inspect.Waiting))
 }

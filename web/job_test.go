@@ -153,9 +153,8 @@ func TestAJobShowsTheLinksOfTheProgram(t *testing.T) {
 
 func TestAJobOfARecurringJob(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("hourly"))
-	d.do(err)
-	_, err = d.Queue("mail").Peek(t.Context(), 1)
+	d.recur("mail", "hourly", nil, 0)
+	_, err := d.Queue("mail").Peek(t.Context(), 1)
 	d.do(err)
 	d.shows("/jobs/hourly-1", `<a href="/recurring/hourly">hourly</a>`, `href="/find?q=hourly-"`)
 }
@@ -172,11 +171,8 @@ func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 
 func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	batch, err := d.NewBatch(t.Context(), "mail",
-		qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("sum")))
-	d.do(err)
-	_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}, {Klass: "Send"}})
-	d.do(err)
+	callback := qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("sum"))
+	batch := d.batch("mail", callback, "mail", "Send", 3)
 	d.shows("/jobs/sum", "yes: it is not committed", "0 <small>of 3 members</small>")
 	d.do(batch.Commit(t.Context()))
 	jobs := d.pop("mail", 1)

@@ -22,9 +22,7 @@ func (d *desk) putByForm(pairs ...string) *qless.Job {
 	var done struct{ JIDs []string }
 	require.NoError(d.t, json.Unmarshal([]byte(got.body), &done))
 	require.Len(d.t, done.JIDs, 1)
-	job, err := d.Job(d.t.Context(), done.JIDs[0])
-	d.do(err)
-	return job
+	return d.job(done.JIDs[0])
 }
 
 func TestAFormHasAllOptionsOfAJob(t *testing.T) {
@@ -88,16 +86,13 @@ func TestInvalidOptionsAreToldBesideTheirInputs(t *testing.T) {
 		"at": "This can&#39;t be used", "headers": "is not of the form key=value",
 		"weight": "is not a number", "lock_time": "This is not a time", "on_lost": "This is not one of: first",
 	} {
-		got := d.post("job.put", form("queue", "mail", "klass", "Send", name, "odd"))
-		require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode, name)
-		requireSound(t, name, got.body)
-		require.Contains(t, got.body, `<p class="bad" id="p-`+name+`">`)
-		require.Contains(t, got.body, want, name)
-		require.Contains(t, got.body, `<details id="more-options" open>`)
+		odd := form("queue", "mail", "klass", "Send", name, "odd")
+		body := d.rejected(http.StatusUnprocessableEntity, "job.put", odd, want,
+			`<p class="bad" id="p-`+name+`">`, `<details id="more-options" open>`)
+		requireSound(t, name, body)
 	}
-	got := d.post("job.put", form("queue", "mail", "klass", "Send", "keep_due", "yes", "unique", "a"))
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	require.Contains(t, got.body, "KeepDue needs Replace")
+	both := form("queue", "mail", "klass", "Send", "keep_due", "yes", "unique", "a")
+	d.rejected(http.StatusUnprocessableEntity, "job.put", both, "KeepDue needs Replace")
 }
 
 func TestAFormTellsThatAnotherJobHoldsTheKey(t *testing.T) {

@@ -28,11 +28,12 @@ func (d *desk) read(target string) map[string]any {
 	return data
 }
 
-// refused requires that a page can't be shown, and returns its text.
-func (d *desk) refused(status int, target string) string {
+// refused requires that a page can't be shown and that the response has texts, and returns it.
+func (d *desk) refused(status int, target string, texts ...string) string {
 	d.t.Helper()
 	got := d.ask(http.MethodGet, target, "")
 	require.Equal(d.t, status, got.StatusCode, got.body)
+	contains(d.t, got.body, texts...)
 	return got.body
 }
 
@@ -68,7 +69,7 @@ func (d *desk) linkTo(page, prefix string) string {
 
 func TestAQueueShowsItsLists(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	q, ctx := d.Queue("mail"), t.Context()
+	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("running"))
 	d.pop("mail", 1)
 	d.put("mail", "Send", qless.JID("waiting"), qless.Tags{"red"}, qless.Priority(7))
@@ -76,8 +77,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	d.put("mail", "Send", qless.JID("depends"), qless.DependsOn{"waiting"})
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 	d.do(d.Limit("api").Hold(ctx, time.Hour))
-	_, err := q.Recur(ctx, "Tick", nil, time.Hour, qless.JID("every-hour"), qless.Offset(time.Hour))
-	d.do(err)
+	d.recur("mail", "every-hour", nil, time.Hour)
 
 	page := d.shows("/queues/mail", `<a href="/jobs/waiting">Send</a>`,
 		`<a href="/tags/red">red</a>`, "No registered worker takes jobs",
@@ -109,11 +109,9 @@ func TestAQueueShowsItsLists(t *testing.T) {
 func TestAQueueThatDoesNotExistIsNotFound(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	page := d.refused(http.StatusNotFound, "/queues/mial")
-	contains(t, page, "Did you mean mail?", `action="/actions/job.put"`)
+	page := d.refused(http.StatusNotFound, "/queues/mial", "Did you mean mail?", `action="/actions/job.put"`)
 	require.NotContains(t, page, "queue.pause")
-	require.Equal(t, http.StatusNotFound,
-		d.ask(http.MethodGet, "/queues/mial?format=json", "").StatusCode)
+	d.refused(http.StatusNotFound, "/queues/mial?format=json")
 	d.put("mial", "Send")
 	d = d.again(web.Options{})
 	d.shows("/queues/mial", "queue.pause")

@@ -32,9 +32,7 @@ func TestAnActionThatRedisDeniesIsOffForAWhile(t *testing.T) {
 		"/actions/queue.max_concurrency")
 	require.NotContains(t, page, "/actions/queue.pause")
 	requireSound(t, "page", page)
-	got := d.post("queue.pause", form("queue", "mail"))
-	require.Equal(t, http.StatusForbidden, got.StatusCode)
-	require.Contains(t, got.body, "it can be tried again")
+	d.rejected(http.StatusForbidden, "queue.pause", form("queue", "mail"), "it can be tried again")
 
 	page = d.act("job.cancel", form("job", "waiting:"+jid, "back", "/queues/mail"))
 	require.Contains(t, page, "Redis does not permit this")
@@ -53,8 +51,7 @@ func TestButtonsAreThereForWhatIsAllowed(t *testing.T) {
 		some.shows(page, "/actions/job.tag")
 		some.hides(page, "/actions/job.cancel")
 	}
-	got := d.on(web.Options{ReadOnly: true}).ask(http.MethodGet, "/actions/job.put", "")
-	require.Equal(t, http.StatusForbidden, got.StatusCode)
+	d.on(web.Options{ReadOnly: true}).refused(http.StatusForbidden, "/actions/job.put")
 }
 
 func TestTheButtonsOfAJobFitItsState(t *testing.T) {

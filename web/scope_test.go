@@ -123,9 +123,7 @@ func TestAllThatMatchAreCountedTypedAndCanceled(t *testing.T) {
 			c.all.Set("sure", "1")
 			for _, typed := range []string{"", "Mail", "job.cancel"} {
 				c.all.Set("typed", typed)
-				asked = d.post("job.cancel", c.all)
-				require.Equal(t, http.StatusUnprocessableEntity, asked.StatusCode)
-				require.Contains(t, asked.body, "This is not the name")
+				d.rejected(http.StatusUnprocessableEntity, "job.cancel", c.all, "This is not the name")
 			}
 			require.Equal(t, before, counts())
 
@@ -186,14 +184,11 @@ func TestScopesThatMakeNoSenseAreRefused(t *testing.T) {
 		form("scope", "queue", "queue", "mail"),
 		form(), form("job", "nothing"), form("job%", "waiting:%zz"),
 	} {
-		got := d.post("job.cancel", bad)
-		require.Equal(t, http.StatusBadRequest, got.StatusCode, bad)
+		d.rejected(http.StatusBadRequest, "job.cancel", bad)
 	}
 	hides := d.on(web.Options{Redact: func(*qless.Job) {}})
 	byData := form("scope", "queue", "queue", "mail", "list", "waiting", "data", "x")
-	got := hides.post("job.cancel", byData)
-	require.Equal(t, http.StatusBadRequest, got.StatusCode)
-	require.Contains(t, got.body, "data of jobs is not shown here")
+	hides.rejected(http.StatusBadRequest, "job.cancel", byData, "data of jobs is not shown here")
 }
 
 func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {
@@ -282,9 +277,7 @@ func TestRunsThatTakeLongAreFew(t *testing.T) {
 		d.begin("job.track", all)
 		testkit.Soon(t, "its first step", g.reached)
 	}
-	got := d.post("job.track", all)
-	require.Equal(t, http.StatusBadRequest, got.StatusCode)
-	require.Contains(t, got.body, "4 actions are under way")
+	d.rejected(http.StatusBadRequest, "job.track", all, "4 actions are under way")
 }
 
 func TestAJobThatHasLeftTheListIsLeft(t *testing.T) {
@@ -359,12 +352,9 @@ func TestAReceiptIsNotShownWhereDataIsHidden(t *testing.T) {
 	d := newDesk(t, web.Options{Redact: func(job *qless.Job) { job.Data = nil }})
 	jid := d.put("mail", "Send")
 	done := d.did("job.cancel", form("job", "waiting:"+jid))
-	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
-	require.Equal(t, http.StatusForbidden, got.StatusCode)
+	d.refused(http.StatusForbidden, "/receipts/"+done.Receipt)
 	require.Equal(t, 1, d.did("job.restore", form("receipt", done.Receipt)).Changed)
-	job, err := d.Job(t.Context(), jid)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"n": 1}`, string(job.Data))
+	require.JSONEq(t, `{"n": 1}`, string(d.job(jid).Data))
 }
 
 func TestAReceiptHasAnEnd(t *testing.T) {
@@ -406,8 +396,6 @@ func TestOnlyTheLastReceiptsAreKept(t *testing.T) {
 		jid := d.put("mail", "Send")
 		receipts = append(receipts, d.did("job.cancel", form("job", "waiting:"+jid)).Receipt)
 	}
-	got := d.ask(http.MethodGet, "/receipts/"+receipts[0], "")
-	require.Equal(t, http.StatusNotFound, got.StatusCode)
-	got = d.ask(http.MethodGet, "/receipts/"+receipts[1], "")
-	require.Equal(t, http.StatusOK, got.StatusCode)
+	d.refused(http.StatusNotFound, "/receipts/"+receipts[0])
+	d.page("/receipts/" + receipts[1])
 }

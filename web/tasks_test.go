@@ -130,10 +130,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			return k
 		}},
 		{"cancel a batch", 4, func(d *desk, c func() *clicker) *clicker {
-			batch, err := d.NewBatch(t.Context(), "news", qless.JobSpec{Klass: "Sum"})
-			d.do(err)
-			_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}})
-			d.do(err)
+			batch := d.batch("news", qless.JobSpec{Klass: "Sum"}, "mail", "Send", 2)
 			k := c()
 			k.click("/batches")
 			k.click("/jobs/" + batch.ID)
