@@ -84,7 +84,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 		`<a class="hue scheduled" href="/queues/mail?list=scheduled">scheduled <b>1</b></a>`)
 	require.NotContains(t, page, `value="scheduled:later"`)
 
-	page = d.shows("/queues/mail?list=running", `value="running:running"`, "Lock ends",
+	d.shows("/queues/mail?list=running", `value="running:running"`, "Lock ends",
 		`<a href="/workers/w1">w1</a>`)
 	d.shows("/queues/mail?list=scheduled", "in 59m")
 	d.shows("/queues/mail?list=depends", `value="depends:depends"`)
