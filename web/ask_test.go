@@ -55,7 +55,8 @@ func TestBadInputLosesNothing(t *testing.T) {
 
 	d.rejected(http.StatusUnprocessableEntity, "job.put", form("queue", "mail", "data", "1"),
 		"This is needed.")
-	d.rejected(http.StatusUnprocessableEntity, "config.set", form("name", "heartbeat", "value", "-4"),
+	negative := form("name", "heartbeat", "value", "-4")
+	d.rejected(http.StatusUnprocessableEntity, "config.set", negative,
 		`role="alert"`, `value="-4"`)
 	got := d.post("limit.set", form("name", "api"), "Accept", "application/json")
 	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
@@ -117,8 +118,8 @@ func TestAnActionGoesBackOnlyToThisSite(t *testing.T) {
 	d.put("mail", "Send")
 	for _, back := range []string{
 		"//evil.example/", "https://evil.example/", `/\evil.example`, "javascript:alert(1)", "evil",
-		"%zz", "///evil.example/login", "//evil.example/login", "////evil.example", `\\evil.example`,
-		"evil.example", "/%2f/evil.example",
+		"%zz", "///evil.example/login", "//evil.example/login", "////evil.example",
+		`\\evil.example`, "evil.example", "/%2f/evil.example",
 	} {
 		target := "/actions/queue.forget?queue=mail&back=" + url.QueryEscape(back)
 		page := d.page(target)
@@ -145,7 +146,8 @@ func TestARefusedActionSaysWhichJobAndWhyWhereOneWas(t *testing.T) {
 	require.Contains(t, page, `<details open><summary>1 job not canceled</summary>`)
 	require.Regexp(t, `<a href="/jobs/first">first</a>: .*second`, page)
 
-	d.rejected(http.StatusBadRequest, "job.cancel", url.Values{"back": {"/queues/mail?list=depends"}},
+	nothing := url.Values{"back": {"/queues/mail?list=depends"}}
+	d.rejected(http.StatusBadRequest, "job.cancel", nothing,
 		`<a class="press" href="/queues/mail?list=depends">Go back</a>`)
 }
 

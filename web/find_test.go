@@ -121,10 +121,11 @@ func (d *desk) findable() {
 func TestFindShowsAndAnActionChangesJobsOfAllLists(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.findable()
+	const all = "failed-1 done-1 running-1 waiting-1 later-1 depends-1 urgent-1"
 	for query, want := range map[string]string{
 		"q=Send":                      "failed-1 done-1 running-1 waiting-1 later-1",
-		"q=-1":                        "failed-1 done-1 running-1 waiting-1 later-1 depends-1 urgent-1",
-		"q=jid:-1":                    "failed-1 done-1 running-1 waiting-1 later-1 depends-1 urgent-1",
+		"q=-1":                        all,
+		"q=jid:-1":                    all,
 		"q=urgent":                    "failed-1 done-1 running-1 depends-1 urgent-1",
 		"q=urgent&state=failed":       "failed-1",
 		"q=urgent&queue=print":        "depends-1 urgent-1",

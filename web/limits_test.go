@@ -51,7 +51,8 @@ func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
 		`Its definition is that of <a href="/limits/shop">shop</a>`, "0 of 2")
 	require.NotContains(t, page, "limit.unset")
 	d.shows("/limits/-?name=shop/43", "shop/43")
-	d.refused(http.StatusNotFound, "/limits/nope", "No limit of this name is set", `action="/actions/limit.set"`)
+	d.refused(http.StatusNotFound, "/limits/nope", "No limit of this name is set",
+		`action="/actions/limit.set"`)
 	d.refused(http.StatusBadRequest, "/limits/a%20b")
 }
 

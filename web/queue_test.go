@@ -109,7 +109,8 @@ func TestAQueueShowsItsLists(t *testing.T) {
 func TestAQueueThatDoesNotExistIsNotFound(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	page := d.refused(http.StatusNotFound, "/queues/mial", "Did you mean mail?", `action="/actions/job.put"`)
+	page := d.refused(http.StatusNotFound, "/queues/mial", "Did you mean mail?",
+		`action="/actions/job.put"`)
 	require.NotContains(t, page, "queue.pause")
 	d.refused(http.StatusNotFound, "/queues/mial?format=json")
 	d.put("mial", "Send")

@@ -98,9 +98,11 @@ func TestAllThatMatchAreCountedTypedAndCanceled(t *testing.T) {
 		mail, others, print int // jobs to cancel, and others
 	}{
 		{url.Values{"scope": {"queue"}, "queue": {"mail"}, "list": {"waiting"}, "klass": {"Send"}},
-			"/queues/mail?klass=Send", "Waiting jobs of the queue mail, klass Send", "mail", 1201, 3, 0},
+			"/queues/mail?klass=Send", "Waiting jobs of the queue mail, klass Send", "mail",
+			1201, 3, 0},
 		{url.Values{"scope": {"found"}, "q": {"klass:Send"}, "state": {"waiting"}},
-			"/find?q=klass:Send&state=waiting", "Jobs that match klass:Send, waiting", "klass:Send", 700, 0, 501},
+			"/find?q=klass:Send&state=waiting", "Jobs that match klass:Send, waiting", "klass:Send",
+			700, 0, 501},
 	} {
 		t.Run(c.words, func(t *testing.T) {
 			d := newDesk(t, web.Options{})
@@ -113,17 +115,20 @@ func TestAllThatMatchAreCountedTypedAndCanceled(t *testing.T) {
 			}
 			before := counts()
 			scope := c.all.Get("scope")
-			d.shows(c.page, `<input type="hidden" name="scope" value="`+scope+`">`, "All that match",
-				`formaction="/actions/job.cancel"`)
+			d.shows(c.page, `<input type="hidden" name="scope" value="`+scope+`">`,
+				"All that match", `formaction="/actions/job.cancel"`)
+			d.hides("/find?q=nothing", "All that match")
 			asked := d.post("job.cancel", c.all)
 			require.Equal(t, http.StatusOK, asked.StatusCode)
-			contains(t, asked.body, "Cancel 1\u202f201 jobs?", c.words, "type <code>"+c.typed+"</code>")
+			contains(t, asked.body, "Cancel 1\u202f201 jobs?", c.words,
+				"type <code>"+c.typed+"</code>")
 			requireSound(t, "ask", asked.body)
 
 			c.all.Set("sure", "1")
 			for _, typed := range []string{"", "Mail", "job.cancel"} {
 				c.all.Set("typed", typed)
-				d.rejected(http.StatusUnprocessableEntity, "job.cancel", c.all, "This is not the name")
+				d.rejected(http.StatusUnprocessableEntity, "job.cancel", c.all,
+					"This is not the name")
 			}
 			require.Equal(t, before, counts())
 
@@ -138,7 +143,6 @@ func TestAllThatMatchAreCountedTypedAndCanceled(t *testing.T) {
 			require.Equal(t, before, counts())
 		})
 	}
-	newDesk(t, web.Options{}).hides("/find?q=nothing", "All that match")
 }
 
 func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
