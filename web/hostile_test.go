@@ -123,6 +123,7 @@ func isTaken(err error, t *testing.T) bool {
 type walker struct {
 	*desk
 	prefix, base string
+	from         string          // the kind of the page whose links are added
 	seen         map[string]bool // all links
 	kinds        map[string]bool // of the pages and questions visited
 	next         []string
@@ -151,10 +152,10 @@ func (w *walker) walk(base string) {
 
 var (
 	timesIn = regexp.MustCompile(`outcome=[^&]*`)
-	plain   = regexp.MustCompile(`^-?[a-z_]{2,12}$`)
+	plain   = regexp.MustCompile(`^[a-z_-]{2,24}$`)
 )
 
-// add adds a link to the pages to visit if no such page was visited.
+// add adds a link to the pages to visit, unless such a page was visited.
 func (w *walker) add(link string) {
 	w.t.Helper()
 	link, _, _ = strings.Cut(link, "#")
@@ -164,6 +165,17 @@ func (w *walker) add(link string) {
 		return
 	}
 	w.seen[link] = true
+	path, query := w.split(link)
+	lead := w.from + " leads to " + path
+	if isKnown := w.kinds[lead]; w.isNew(path, query) || !isKnown {
+		w.next = append(w.next, link)
+	}
+	w.kinds[lead] = true
+}
+
+// split returns the path of a link, without the name in it, and its values.
+func (w *walker) split(link string) (string, url.Values) {
+	w.t.Helper()
 	target, err := url.Parse(strings.TrimPrefix(link, w.base))
 	require.NoError(w.t, err)
 	parts := strings.SplitN(target.EscapedPath(), "/", 4)
@@ -174,9 +186,7 @@ func (w *walker) add(link string) {
 		query.Set("name", cmp.Or(query.Get("name"), name))
 		parts[2] = "{name}"
 	}
-	if w.isNew(strings.Join(parts, "/"), query) {
-		w.next = append(w.next, link)
-	}
+	return strings.Join(parts, "/"), query
 }
 
 // isNew reports whether a page or question is the first of its path with such parameters, with such
@@ -214,6 +224,8 @@ func (w *walker) visit(page string) {
 		return
 	}
 	w.pages++
+	path, values := w.split(page)
+	w.from = path + " " + values.Get("list")
 	elements := requireSound(w.t, page, got.body)
 	for _, e := range elements {
 		if link := e.attrs["href"]; e.name == "a" {
@@ -280,7 +292,7 @@ func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {
 	for _, name := range hostile() {
 		require.True(t, w.seen[linkTo("queues", name)], "no link to the queue %q", name)
 	}
-	for _, path := range web.Paths() {
+	for _, path := range append(web.Paths(), "/activity", "/jobs/{name}/stack") {
 		isThere := path != "/schedules/{name}"
 		require.Equal(t, isThere, w.kinds[strings.TrimSuffix(path, "{$}")], path)
 	}
