@@ -346,21 +346,11 @@ func paused(want bool) func(*testing.T, *scene, result) {
 }
 
 func scheduled(s *scene) url.Values {
-	worker, err := qless.NewWorker(s.Client, qless.WorkerConfig{
-		Queues: []string{"none"},
-		Schedules: []qless.Schedule{
-			{ID: "nightly", When: "@yearly", Queue: "mail",
-				Job: qless.JobSpec{Klass: "Report"}, Missed: qless.MissedSkip},
-		},
+	worker := s.follow(qless.Schedule{
+		ID: "nightly", When: "@yearly", Queue: "mail", Job: qless.JobSpec{Klass: "Tick"},
+		Missed: qless.MissedSkip,
 	})
-	require.NoError(s.t, err)
-	worker.Handle("Report", func(context.Context, *qless.Job) error { return nil })
-	require.NoError(s.t, worker.Start(context.Background()))
-	testkit.Until(s.t, "the schedule is registered", func() bool {
-		_, err := inspect.New(s.desk.Client).Schedule(context.Background(), "nightly")
-		return err == nil
-	})
-	require.NoError(s.t, worker.Stop(context.Background()))
+	s.do(worker.Stop(context.Background()))
 	return form("id", "nightly")
 }
 

@@ -93,8 +93,7 @@ func TestASearchGoesOnUntilSomethingIsFound(t *testing.T) {
 func TestASearchInTheDataGoesOnByItself(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.putMany("mail", "Send", 2500)
-	_, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "rare"}, qless.JID("last"))
-	d.do(err)
+	d.putData("mail", "Send", map[string]string{"to": "rare"}, qless.JID("last"))
 	for _, path := range []string{"/find?q=data:rare", "/queues/mail?data=rare"} {
 		require.Equal(t, []string{"last"}, found(d.page(path)), path)
 	}
@@ -105,9 +104,8 @@ func (d *desk) findable() {
 	d.t.Helper()
 	ctx := d.t.Context()
 	for _, jid := range []string{"failed-1", "done-1", "running-1"} {
-		_, err := d.Queue("mail").Put(ctx, "Send", map[string]string{"to": jid + "@example"},
-			qless.JID(jid), qless.Tags{"urgent"})
-		d.do(err)
+		to := map[string]string{"to": jid + "@example"}
+		d.putData("mail", "Send", to, qless.JID(jid), qless.Tags{"urgent"})
 	}
 	jobs := d.pop("mail", 3)
 	d.do(jobs[0].Fail(ctx, "network", "No route to Host"))
@@ -230,8 +228,7 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 	d.put("mail", "Send")
 	d.hides("/find?q=data:end", limit)
 	d = d.again(web.Options{})
-	jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 300<<10)+"end")
-	d.do(err)
+	jid := d.putData("mail", "Send", strings.Repeat("x", 300<<10)+"end")
 	for _, target := range []string{"/find?q=data:end", "/queues/mail?q=data:end"} {
 		page := d.shows(target, "1 job "+limit+" was passed over.")
 		require.Empty(t, found(page))
@@ -249,12 +246,10 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 
 func TestEscapedDataIsFoundAndChanged(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "/x?a=1&b=<2>"})
-	d.do(err)
+	jid := d.putData("mail", "Send", map[string]string{"to": "/x?a=1&b=<2>"})
 	require.Equal(t, []string{jid}, found(d.page("/find?q="+url.QueryEscape("data:a=1&b=<2"))))
 	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", "data:a=1&b=<2", "tags", "odd")).Changed)
-	_, err = d.Queue("mail").Put(t.Context(), "Send", json.RawMessage(`"caf\u00e9 a\/b"`))
-	d.do(err)
+	d.putData("mail", "Send", json.RawMessage(`"caf\u00e9 a\/b"`))
 	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", `data:"café a/b"`, "tags", "odd")).Changed)
 }
 

@@ -21,8 +21,7 @@ import (
 func TestTrendsAreThereAtTheFirstView(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for _, queue := range []string{"mail", "mail", "mail", "sms"} {
-		_, err := d.Queue(queue).Put(t.Context(), "Send", nil)
-		d.do(err)
+		d.put(queue, "Send")
 	}
 	d.do(inspect.New(d.Client).RecordHistory(t.Context()))
 	page := d.shows("/", `aria-label="waiting each 1m, at most 4"`,
@@ -82,8 +81,7 @@ func TestChartsShowAPeriod(t *testing.T) {
 // An open page records what no worker does.
 func TestAnOpenPageRecordsTheHistory(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	_, err := d.Queue("mail").Put(t.Context(), "Send", nil)
-	d.do(err)
+	d.put("mail", "Send")
 	d.page("/")
 	histories, err := inspect.New(d.Client).History(t.Context(), inspect.HistoryQuery{Queues: []string{"mail"}})
 	d.do(err)

@@ -19,12 +19,11 @@ import (
 
 func TestAJobShowsAllOfItself(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	q, ctx := d.Queue("mail"), t.Context()
+	ctx := t.Context()
 	data := `{"big":12345678901234567890.10,"text":"a<b>&\u00e4","list":[1,2]}`
-	_, err := q.Put(ctx, "Send", json.RawMessage(data), qless.JID("j"), qless.Tags{"red", "blue"},
+	d.putData("mail", "Send", json.RawMessage(data), qless.JID("j"), qless.Tags{"red", "blue"},
 		qless.Headers{"trace": "abc<d>"}, qless.TTL(time.Hour), qless.LockTime(90*time.Second),
 		qless.Limits{"api"}, qless.Unique("order", 7))
-	d.do(err)
 	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"})
 	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "half way", map[string]int{"step": 3}))
@@ -59,9 +58,7 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("j"))
-	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn{"j"},
-		qless.OnFailureRun)
-	d.do(err)
+	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"}, qless.OnFailureRun)
 	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Fail(ctx, "net/dial", "no route\n  at <main>\n  at deep"))
 	d.shows("/jobs/j", `<a href="/failures/net%2Fdial">net/dial</a>`,
@@ -110,9 +107,8 @@ func TestTheTimelineOfAJobIsZoomedByTheURL(t *testing.T) {
 func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
-	_, err := d.Queue("mail").Put(ctx, "Send", "SECRET-data", qless.JID("j"),
-		qless.Headers{"key": "SECRET-header"})
-	d.do(err)
+	secret := qless.Headers{"key": "SECRET-header"}
+	d.putData("mail", "Send", "SECRET-data", qless.JID("j"), secret)
 	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "log", map[string]string{"x": "SECRET-log"}))
 	d.do(jobs[0].SetResult("SECRET-result"))

@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -16,11 +15,7 @@ import (
 // putByForm puts a job of the klass Send into the queue mail by a form with additional values.
 func (d *desk) putByForm(pairs ...string) *qless.Job {
 	d.t.Helper()
-	got := d.post("job.put", form(append(pairs, "queue", "mail", "klass", "Send")...),
-		"Accept", "application/json")
-	require.Equal(d.t, http.StatusOK, got.StatusCode, got.body)
-	var done struct{ JIDs []string }
-	require.NoError(d.t, json.Unmarshal([]byte(got.body), &done))
+	done := d.did("job.put", form(append(pairs, "queue", "mail", "klass", "Send")...))
 	require.Len(d.t, done.JIDs, 1)
 	return d.job(done.JIDs[0])
 }

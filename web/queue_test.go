@@ -166,20 +166,9 @@ func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	for range 2 {
 		d.put("mail", "Send")
 	}
-	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
-	defer stop()
-	worker, err := qless.NewWorker(d.Client, qless.WorkerConfig{
-		Queues: []string{"mail"}, Concurrency: 1, Logger: testkit.Quiet(),
+	d.work("mail", map[string]qless.Handler{
+		"Send": func(context.Context, *qless.Job) error { return nil },
 	})
-	d.do(err)
-	done := 0
-	worker.Handle("Send", func(context.Context, *qless.Job) error {
-		if done++; done == 3 {
-			stop()
-		}
-		return nil
-	})
-	d.do(worker.Run(ctx))
 
 	d = d.again(web.Options{})
 	page = d.shows(d.linkTo(d.page("/queues/mail"), "/queues/mail?list=charts"),

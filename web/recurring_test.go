@@ -55,8 +55,8 @@ func TestARecurringJobHasItsJobs(t *testing.T) {
 	d.conceals("xyzzy", "/recurring/tick")
 }
 
-// follow lets a worker follow schedules, and stops it once it has read them.
-func (d *desk) follow(schedules ...qless.Schedule) {
+// follow lets a worker follow schedules during a test.
+func (d *desk) follow(schedules ...qless.Schedule) *qless.Worker {
 	d.t.Helper()
 	worker := d.worker("follower", qless.WorkerConfig{Schedules: schedules}, "idle",
 		map[string]qless.Handler{"Tick": func(context.Context, *qless.Job) error { return nil }})
@@ -65,7 +65,7 @@ func (d *desk) follow(schedules ...qless.Schedule) {
 		d.do(err)
 		return page.Total == len(schedules)
 	})
-	d.t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+	return worker
 }
 
 func TestSchedulesAreListed(t *testing.T) {

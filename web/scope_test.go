@@ -199,9 +199,7 @@ func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	chain := d.putMany("mail", "Send", 150)
 	for i := range chain[1:] {
-		_, err := d.Queue("mail").Put(t.Context(), "Send", nil, qless.JID(chain[i+1]),
-			qless.DependsOn{chain[i]})
-		require.NoError(t, err)
+		d.put("mail", "Send", qless.JID(chain[i+1]), qless.DependsOn{chain[i]})
 	}
 	picked := url.Values{"sure": {"1"}, "job": {"waiting:" + chain[0]}}
 	for _, jid := range chain[1:] {
@@ -309,9 +307,8 @@ func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
 	ctx := t.Context()
 	d := newDesk(t, web.Options{})
 	first := d.put("mail", "<Send>", qless.Tags{"a", "b"}, qless.Priority(7), qless.Headers{"h": "v"})
-	second, err := d.Queue("slow").Put(ctx, "Report", json.RawMessage(`{"big": 12345678901234567890}`),
+	second := d.putData("slow", "Report", json.RawMessage(`{"big": 12345678901234567890}`),
 		qless.DependsOn{first}, qless.Retries(1), qless.Delay(time.Hour))
-	require.NoError(t, err)
 	before, err := d.Jobs(ctx, first, second)
 	require.NoError(t, err)
 
@@ -366,9 +363,7 @@ func TestAReceiptHasAnEnd(t *testing.T) {
 	web.LimitReceipts(d.handler.(*web.Handler), 100, 1<<20)
 	cancel := form()
 	for range 12 {
-		jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 100_000))
-		require.NoError(t, err)
-		cancel.Add("job", "waiting:"+jid)
+		cancel.Add("job", "waiting:"+d.putData("mail", "Send", strings.Repeat("x", 100_000)))
 	}
 	got := d.post("job.cancel", cancel, "Accept", "application/json")
 	require.Contains(t, got.body, "a receipt has at most 1 MiB")

@@ -111,8 +111,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 		}},
 		{"a job by a value in its data", 2, func(d *desk, c func() *clicker) *clicker {
 			d.putMany("mail", "Send", 300)
-			jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]any{"customer": map[string]int{"id": 4107}})
-			d.do(err)
+			jid := d.putData("mail", "Send", map[string]any{"customer": map[string]int{"id": 4107}})
 			k := c()
 			k.search("/find", "q", "data.customer.id=4107")
 			require.Equal(t, []string{jid}, found(k.page))

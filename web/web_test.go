@@ -121,7 +121,12 @@ func (d *desk) act(action string, form url.Values) string {
 
 func (d *desk) put(queue, klass string, options ...qless.PutOption) string {
 	d.t.Helper()
-	jid, err := d.Queue(queue).Put(context.Background(), klass, map[string]int{"n": 1}, options...)
+	return d.putData(queue, klass, map[string]int{"n": 1}, options...)
+}
+
+func (d *desk) putData(queue, klass string, data any, options ...qless.PutOption) string {
+	d.t.Helper()
+	jid, err := d.Queue(queue).Put(context.Background(), klass, data, options...)
 	require.NoError(d.t, err)
 	return jid
 }
