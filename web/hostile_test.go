@@ -300,24 +300,26 @@ func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {
 
 func TestLinksOfOddNamesLeadToWhatHasThem(t *testing.T) {
 	d := hostileDesk(t, odd)
-	for _, kind := range []struct{ section, list, below, field string }{
-		{"queues", "/queues", "/why", "name"}, {"jobs", "/tracked", "/graph", "jid"},
-		{"failures", "/failures", "", "group"}, {"tags", "/tags", "", "tag"},
-		{"recurring", "/recurring", "", "jid"},
+	for _, kind := range []struct{ section, list, field, below, title string }{
+		{"queues", "/queues", "name", "/why", "Why jobs wait"},
+		{"jobs", "/tracked", "jid", "/graph", "Graph"},
+		{"failures", "/failures", "group", "", ""}, {"tags", "/tags", "tag", "", ""},
+		{"recurring", "/recurring", "jid", "", ""},
 	} {
 		listed := links(d.page(kind.list))
 		for _, name := range odd {
 			link := linkTo(kind.section, name)
 			require.Contains(t, listed, link)
 			page := d.page(link)
-			lacks(t, page, "<script>alert", "No failed job is in this group", "No job has this tag")
+			lacks(t, page, "<script>alert", "No failed job is in this group", "No job has this tag",
+				"The list is empty")
 			data := d.read(link)
 			if job, isOfJob := data["job"].(map[string]any); isOfJob {
 				data = job
 			}
 			require.Equal(t, name, data[kind.field], link)
 			if path, _, _ := strings.Cut(link, "?"); kind.below != "" {
-				d.page(d.linkTo(page, path+kind.below))
+				d.shows(d.linkTo(page, path+kind.below), kind.title)
 			}
 		}
 	}
