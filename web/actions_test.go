@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -66,6 +67,15 @@ func (d *desk) post(action string, form url.Values, headers ...string) answer {
 	return d.ask(http.MethodPost, "/actions/"+action, form.Encode(), headers...)
 }
 
+// rejected requires that an action is not done, and that the response has texts.
+func (d *desk) rejected(status int, action string, form url.Values, texts ...string) string {
+	d.t.Helper()
+	got := d.post(action, form)
+	require.Equal(d.t, status, got.StatusCode, form)
+	contains(d.t, got.body, texts...)
+	return got.body
+}
+
 // secret is a text in data, which must not be logged.
 const secret = "s3cret"
 
@@ -91,8 +101,7 @@ func newScene(t *testing.T) *scene {
 	s := &scene{desk: d, rdb: d.server.Client(t), jids: map[string]string{}}
 	s.jids["failed"] = d.put("mail", "Send")
 	pop := func(name string) *qless.Job {
-		jobs, err := d.Queue("mail").Pop(ctx, 1)
-		require.NoError(t, err)
+		jobs := d.pop("mail", 1)
 		require.Len(t, jobs, 1)
 		s.jids[name] = jobs[0].JID
 		return jobs[0]
@@ -106,10 +115,8 @@ func newScene(t *testing.T) *scene {
 	s.jids["other"] = d.put("mail", "Send")
 	s.jids["scheduled"] = d.put("mail", "Send", qless.Delay(time.Hour))
 	s.jids["depends"] = d.put("mail", "Send", qless.DependsOn{s.jids["waiting"]})
-	_, err := d.Queue("mail").Recur(ctx, "Tick", map[string]string{"x": secret}, time.Hour,
-		qless.JID("ticks"), qless.Offset(time.Hour))
-	require.NoError(t, err)
-	_, err = inspect.New(d.Client).Limit(ctx, "api")
+	d.recur("mail", "ticks", map[string]string{"x": secret}, time.Hour)
+	_, err := inspect.New(d.Client).Limit(ctx, "api")
 	require.NoError(t, err)
 	return s
 }
@@ -167,6 +174,12 @@ func trials() map[web.Action]trial {
 			require.Equal(t, value, s.rdb.HGet(ctx, "ql:config", name).Val())
 		}
 	}
+	// isIn checks whether a key has a job of the scene, or another member.
+	isIn := func(want bool, key, member string) func(*testing.T, *scene, result) {
+		return func(t *testing.T, s *scene, _ result) {
+			require.Equal(t, want, s.isMember(key, cmp.Or(s.jids[member], member)))
+		}
+	}
 	return map[web.Action]trial{
 		web.ActionJobCancel: {on("other"), func(t *testing.T, s *scene, done result) {
 			require.Zero(t, s.rdb.Exists(ctx, "ql:j:"+s.jids["other"]).Val())
@@ -178,12 +191,8 @@ func trials() map[web.Action]trial {
 			require.False(t, s.isMember("ql:q:mail-locks", s.jids["running"]))
 		}},
 		web.ActionJobMove: {on("waiting", "to", "slow", "delay", "1h"),
-			func(t *testing.T, s *scene, _ result) {
-				require.True(t, s.isMember("ql:q:slow-scheduled", s.jids["waiting"]))
-			}},
-		web.ActionJobPromote: {on("scheduled"), func(t *testing.T, s *scene, _ result) {
-			require.True(t, s.isMember("ql:q:mail-work", s.jids["scheduled"]))
-		}},
+			isIn(true, "ql:q:slow-scheduled", "waiting")},
+		web.ActionJobPromote: {on("scheduled"), isIn(true, "ql:q:mail-work", "scheduled")},
 		web.ActionJobReschedule: {on("scheduled", "delay", "7d"), func(t *testing.T, s *scene, _ result) {
 			due := s.rdb.ZScore(ctx, "ql:q:mail-scheduled", s.jids["scheduled"]).Val()
 			require.InDelta(t, float64(time.Now().Add(7*24*time.Hour).Unix()), due, 3600)
@@ -193,19 +202,13 @@ func trials() map[web.Action]trial {
 			require.True(t, s.isMember("ql:t:vip", s.jids["waiting"]))
 			require.True(t, s.isMember("ql:t:eu", s.jids["waiting"]))
 		}},
-		web.ActionJobUntag: {on("waiting", "tags", "old"), func(t *testing.T, s *scene, _ result) {
-			require.False(t, s.isMember("ql:t:old", s.jids["waiting"]))
-		}},
-		web.ActionJobTrack: {on("waiting"), func(t *testing.T, s *scene, _ result) {
-			require.True(t, s.isMember("ql:tracked", s.jids["waiting"]))
-		}},
+		web.ActionJobUntag: {on("waiting", "tags", "old"), isIn(false, "ql:t:old", "waiting")},
+		web.ActionJobTrack: {on("waiting"), isIn(true, "ql:tracked", "waiting")},
 		web.ActionJobUntrack: {func(s *scene) url.Values {
 			_, err := inspect.New(s.desk.Client).JIDs(s.jids["waiting"]).Track(ctx)
 			require.NoError(s.t, err)
 			return s.pick("waiting")
-		}, func(t *testing.T, s *scene, _ result) {
-			require.False(t, s.isMember("ql:tracked", s.jids["waiting"]))
-		}},
+		}, isIn(false, "ql:tracked", "waiting")},
 		web.ActionJobDepend: {func(s *scene) url.Values {
 			return s.pick("depends", "jids", s.jids["other"])
 		}, func(t *testing.T, s *scene, _ result) {
@@ -258,17 +261,13 @@ func trials() map[web.Action]trial {
 		web.ActionQueueForget: {func(s *scene) url.Values {
 			require.NoError(s.t, s.Cancel(ctx, s.put("old", "Send")))
 			return form("queue", "old")
-		}, func(t *testing.T, s *scene, _ result) {
-			require.False(t, s.isMember("ql:queues", "old"))
-		}},
+		}, isIn(false, "ql:queues", "old")},
 		web.ActionQueueUnfail: {with("queue", "slow", "group", "boom", "count", "10"),
 			func(t *testing.T, s *scene, done result) {
 				require.Equal(t, 1, done.Changed)
 				require.True(t, s.isMember("ql:q:slow-work", s.jids["failed"]))
 			}},
-		web.ActionWorkerForget: {with("worker", "w1"), func(t *testing.T, s *scene, _ result) {
-			require.False(t, s.isMember("ql:workers", "w1"))
-		}},
+		web.ActionWorkerForget: {with("worker", "w1"), isIn(false, "ql:workers", "w1")},
 		web.ActionRecurSet: {with("jid", "ticks", "interval", "2h", "priority", "9", "retries", "1",
 			"klass", "Tock", "queue", "slow", "backlog", "2", "data", `{"y": "`+secret+`"}`),
 			func(t *testing.T, s *scene, _ result) {
@@ -347,21 +346,11 @@ func paused(want bool) func(*testing.T, *scene, result) {
 }
 
 func scheduled(s *scene) url.Values {
-	worker, err := qless.NewWorker(s.Client, qless.WorkerConfig{
-		Queues: []string{"none"},
-		Schedules: []qless.Schedule{
-			{ID: "nightly", When: "@yearly", Queue: "mail",
-				Job: qless.JobSpec{Klass: "Report"}, Missed: qless.MissedSkip},
-		},
+	worker := s.follow(qless.Schedule{
+		ID: "nightly", When: "@yearly", Queue: "mail", Job: qless.JobSpec{Klass: "Tick"},
+		Missed: qless.MissedSkip,
 	})
-	require.NoError(s.t, err)
-	worker.Handle("Report", func(context.Context, *qless.Job) error { return nil })
-	require.NoError(s.t, worker.Start(context.Background()))
-	testkit.Until(s.t, "the schedule is registered", func() bool {
-		_, err := inspect.New(s.desk.Client).Schedule(context.Background(), "nightly")
-		return err == nil
-	})
-	require.NoError(s.t, worker.Stop(context.Background()))
+	s.do(worker.Stop(context.Background()))
 	return form("id", "nightly")
 }
 

@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -18,9 +20,7 @@ func TestSeveralQueuesArePausedAndResumed(t *testing.T) {
 	for _, queue := range []string{"mail", "sms", "r\nx"} {
 		d.put(queue, "Send")
 	}
-	page := d.page("/queues")
-	require.Contains(t, page, `type="checkbox" name="queue" value="mail"`)
-	require.Contains(t, page, "Pause all…")
+	d.shows("/queues", `type="checkbox" name="queue" value="mail"`, "Pause all…")
 	all := url.Values{"queue": {"*"}, "all": {"1"}}
 	require.Contains(t, d.post("queue.pause", all).body, "Pause all queues?")
 	require.False(t, d.isPaused("mail"))
@@ -31,7 +31,7 @@ func TestSeveralQueuesArePausedAndResumed(t *testing.T) {
 	require.Contains(t, d.act("queue.resume", some), "2 queues are open.")
 	require.True(t, d.isPaused("sms"))
 	require.False(t, d.isPaused("r\nx"))
-	require.NotContains(t, d.on(web.Options{ReadOnly: true}).page("/queues"), "Pause all")
+	d.on(web.Options{ReadOnly: true}).hides("/queues", "Pause all")
 }
 
 func (d *desk) isPaused(queue string) bool {
@@ -44,28 +44,21 @@ func TestBadInputLosesNothing(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	typed := form("queue", "mail", "klass", "Send", "data", `{"a": `, "delay", "soon",
 		"priority", "high", "tags", "x, y", "back", "/queues/mail")
-	got := d.post("job.put", typed)
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	elements := requireSound(t, "ask", got.body)
-	for _, text := range []string{
-		"This is not JSON", "This is not a time", "This is not a whole number",
-		`value="soon"`, `value="high"`, `value="x, y"`, `value="Send"`, "{&#34;a&#34;: ",
-		`aria-describedby="p-delay"`, `<code>mail</code>`, `href="/queues/mail"`,
-	} {
-		require.Contains(t, got.body, text)
-	}
+	body := d.rejected(http.StatusUnprocessableEntity, "job.put", typed, "This is not JSON",
+		"This is not a time", "This is not a whole number", `value="soon"`, `value="high"`,
+		`value="x, y"`, `value="Send"`, "{&#34;a&#34;: ", `aria-describedby="p-delay"`,
+		`<code>mail</code>`, `href="/queues/mail"`)
+	elements := requireSound(t, "ask", body)
 	require.Zero(t, d.count("mail", inspect.Waiting))
 	sheets := sheetsOf(elements)
 	require.Equal(t, []string{"mail"}, sheets[len(sheets)-1].values["queue"])
 
-	got = d.post("job.put", form("queue", "mail", "data", "1"))
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	require.Contains(t, got.body, "This is needed.")
-	got = d.post("config.set", form("name", "heartbeat", "value", "-4"))
-	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
-	require.Contains(t, got.body, `role="alert"`)
-	require.Contains(t, got.body, `value="-4"`)
-	got = d.post("limit.set", form("name", "api"), "Accept", "application/json")
+	d.rejected(http.StatusUnprocessableEntity, "job.put", form("queue", "mail", "data", "1"),
+		"This is needed.")
+	negative := form("name", "heartbeat", "value", "-4")
+	d.rejected(http.StatusUnprocessableEntity, "config.set", negative,
+		`role="alert"`, `value="-4"`)
+	got := d.post("limit.set", form("name", "api"), "Accept", "application/json")
 	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
 	require.Contains(t, got.body, "One of the two numbers is needed.")
 }
@@ -91,20 +84,16 @@ func TestAPageAsksWithWhatIsSet(t *testing.T) {
 		}
 	}
 	hides := s.on(web.Options{Redact: func(*qless.Job) {}})
-	require.NotContains(t, hides.page("/actions/recur.set?jid=ticks"), secret)
-	edit := hides.page("/actions/job.edit?job=waiting:" + s.jids["waiting"])
+	hides.hides("/actions/recur.set?jid=ticks", secret)
+	edit := hides.shows("/actions/job.edit?job=waiting:"+s.jids["waiting"], `name="digest"`)
 	require.NotContains(t, edit, "&#34;n&#34;")
-	require.Contains(t, edit, `name="digest"`)
 }
 
 func TestALinkDoesNothing(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	got := d.ask(http.MethodGet, "/actions/queue.pause?queue=mail&sure=1", "")
-	require.Equal(t, http.StatusOK, got.StatusCode)
-	counts, err := d.Queue("mail").Counts(t.Context())
-	require.NoError(t, err)
-	require.False(t, counts.Paused)
+	d.page("/actions/queue.pause?queue=mail&sure=1")
+	require.False(t, d.isPaused("mail"))
 	require.Contains(t, d.act("queue.pause", url.Values{"queue": {"mail"}}), "The queue is paused.")
 }
 
@@ -112,8 +101,7 @@ func TestDataThatHasChangedIsNotOverwritten(t *testing.T) {
 	s := newScene(t)
 	edit := s.pick("waiting", "data", `{"mine": 1}`)
 	edit.Set("digest", s.digest("job.edit", edit))
-	job, err := s.Job(t.Context(), s.jids["waiting"])
-	require.NoError(t, err)
+	job := s.job(s.jids["waiting"])
 	require.NoError(t, job.SetData(map[string]int{"theirs": 1}))
 	require.NoError(t, job.Move(t.Context(), "mail"))
 	got := s.post("job.edit", edit, "Accept", "application/json")
@@ -127,35 +115,23 @@ func TestDataThatHasChangedIsNotOverwritten(t *testing.T) {
 
 func TestAnActionGoesBackOnlyToThisSite(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	for _, back := range []string{
-		"//evil.example/", "https://evil.example/", `/\evil.example`, "javascript:alert(1)",
-		"evil", "%zz",
-	} {
-		got := d.post("queue.pause", form("queue", "mail", "back", back))
-		require.Equal(t, http.StatusSeeOther, got.StatusCode)
-		where, err := url.Parse(got.Header.Get("Location"))
-		require.NoError(t, err)
-		require.Empty(t, where.Host)
-		require.Regexp(t, `^/($|%5C)`, where.EscapedPath(), back)
-	}
-}
-
-func TestTheWayBackStaysOnTheSite(t *testing.T) {
-	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
 	for _, back := range []string{
-		"///evil.example/login", "//evil.example/login", "////evil.example", "https://evil.example/",
-		"/\\evil.example", "\\\\evil.example", "evil.example", "javascript:alert(1)", "/%2f/evil.example",
+		"//evil.example/", "https://evil.example/", `/\evil.example`, "javascript:alert(1)", "evil",
+		"%zz", "///evil.example/login", "//evil.example/login", "////evil.example",
+		`\\evil.example`, "evil.example", "/%2f/evil.example",
 	} {
 		target := "/actions/queue.forget?queue=mail&back=" + url.QueryEscape(back)
 		page := d.page(target)
 		requireSound(t, target, page)
 		require.NotContains(t, page, `href="//`, back)
 		got := d.post("queue.pause", form("queue", "mail", "back", back))
+		require.Equal(t, http.StatusSeeOther, got.StatusCode, back)
 		location, err := url.Parse(got.Header.Get("Location"))
 		require.NoError(t, err)
 		require.Empty(t, location.Host, back)
 		require.NotRegexp(t, `^[/\\]{2}`, got.Header.Get("Location"), back)
+		require.Regexp(t, `^/($|%5C)`, location.EscapedPath(), back)
 	}
 }
 
@@ -170,17 +146,102 @@ func TestARefusedActionSaysWhichJobAndWhyWhereOneWas(t *testing.T) {
 	require.Contains(t, page, `<details open><summary>1 job not canceled</summary>`)
 	require.Regexp(t, `<a href="/jobs/first">first</a>: .*second`, page)
 
-	got := d.post("job.cancel", url.Values{"back": {"/queues/mail?list=depends"}})
-	require.Equal(t, http.StatusBadRequest, got.StatusCode)
-	require.Contains(t, got.body, `<a class="press" href="/queues/mail?list=depends">Go back</a>`)
+	nothing := url.Values{"back": {"/queues/mail?list=depends"}}
+	d.rejected(http.StatusBadRequest, "job.cancel", nothing,
+		`<a class="press" href="/queues/mail?list=depends">Go back</a>`)
 }
 
 func TestAButtonThatDeletesNamesWhatItDeletes(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.putMany("mail", "Send", 3)
 	asked := d.post("job.cancel", url.Values{"scope": {"queue"}, "queue": {"mail"}, "list": {"waiting"}})
-	require.Contains(t, asked.body, "<h1>Cancel 3 jobs?</h1>")
-	require.Contains(t, asked.body, `<button class="primary destructive">Cancel 3 jobs</button>`)
+	contains(t, asked.body, "<h1>Cancel 3 jobs?</h1>",
+		`<button class="primary destructive">Cancel 3 jobs</button>`)
 	require.Contains(t, d.post("queue.forget", url.Values{"queue": {"mail"}}).body,
 		`<button class="primary destructive">Forget mail</button>`)
+}
+
+// filled returns the form of a page that leads to an action, filled in.
+func (d *desk) filled(page, action string, pairs ...string) url.Values {
+	d.t.Helper()
+	for _, sheet := range sheetsOf(requireSound(d.t, page, d.page(page))) {
+		for _, leads := range sheet.actions {
+			if leads == "/actions/"+action {
+				form := url.Values(sheet.values)
+				for i := 0; i+1 < len(pairs); i += 2 {
+					form.Set(pairs[i], pairs[i+1])
+				}
+				require.NotEmpty(d.t, form.Get("once"))
+				return form
+			}
+		}
+	}
+	d.t.Fatalf("%s has no form for %s", page, action)
+	return nil
+}
+
+// send sends a form twice at the same time and once more, and returns the URL that it leads to.
+func (d *desk) send(action string, form url.Values) string {
+	d.t.Helper()
+	var both [2]answer
+	var sent sync.WaitGroup
+	for i := range both {
+		sent.Go(func() { both[i] = d.ask(http.MethodPost, "/actions/"+action, form.Encode()) })
+	}
+	sent.Wait()
+	for _, got := range append(both[:], d.ask(http.MethodPost, "/actions/"+action, form.Encode())) {
+		require.Equal(d.t, http.StatusSeeOther, got.StatusCode, got.body)
+		require.Equal(d.t, both[0].Header.Get("Location"), got.Header.Get("Location"))
+	}
+	return both[0].Header.Get("Location")
+}
+
+func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
+	s := newScene(t)
+	job := "?job=waiting:" + s.jids["waiting"]
+	jobs := func() int { return s.count("mail", inspect.Waiting) }
+	for _, c := range []struct {
+		page, action string
+		pairs        []string
+		count        func() int
+	}{
+		{"/actions/job.put?queue=mail", "job.put", []string{"klass", "Send"}, jobs},
+		{"/actions/job.copy" + job, "job.copy", nil, jobs},
+		{"/recurring/ticks", "recur.run", nil, jobs},
+		{"/actions/recur.put?queue=mail", "recur.put", []string{"klass", "Send", "interval", "1h"}, func() int {
+			return s.count("mail", inspect.Recurring)
+		}},
+		{"/actions/job.log" + job, "job.log", []string{"message", "seen"}, func() int {
+			return len(s.job(s.jids["waiting"]).History)
+		}},
+	} {
+		before := c.count()
+		form := s.filled(c.page, c.action, c.pairs...)
+		s.page(s.send(c.action, form))
+		require.Equal(t, before+1, c.count(), c.action)
+		s.send(c.action, s.filled(c.page, c.action, c.pairs...))
+		require.Equal(t, before+2, c.count(), "another form like it: %s", c.action)
+	}
+}
+
+func TestAJobIsPutOnceByTwoProcesses(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	form := d.filled("/actions/job.put?queue=mail", "job.put", "klass", "Send")
+	other := d.at(web.New(web.Options{Logger: testkit.Quiet()}, web.Source{Client: d.Client}))
+	d.send("job.put", form)
+	other.shows(other.send("job.put", form), "The job was put.")
+	require.Equal(t, 1, d.count("mail", inspect.Waiting))
+}
+
+func TestAFormThatHasDoneNothingIsSentAgain(t *testing.T) {
+	s := newScene(t)
+	form := s.filled("/recurring/ticks", "recur.run")
+	before := s.count("mail", inspect.Waiting)
+	kept := s.rdb.Dump(t.Context(), "ql:r:ticks").Val()
+	require.NoError(t, s.rdb.Del(t.Context(), "ql:r:ticks").Err())
+	got := s.ask(http.MethodPost, "/actions/recur.run", form.Encode(), "Accept", "application/json")
+	require.Equal(t, http.StatusNotFound, got.StatusCode, got.body)
+	require.NoError(t, s.rdb.Restore(t.Context(), "ql:r:ticks", 0, kept).Err())
+	s.send("recur.run", form)
+	require.Equal(t, before+1, s.count("mail", inspect.Waiting))
 }

@@ -15,30 +15,23 @@ import (
 func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/batches"), "A program opens one with Client.NewBatch")
+	d.shows("/batches", "A program opens one with Client.NewBatch")
 	ctx := t.Context()
 	ended, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Empty"})
 	d.do(err)
 	d.do(ended.Commit(ctx))
-	jobs, err := d.Queue("reports").Pop(ctx, 1)
-	d.do(err)
+	jobs := d.pop("reports", 1)
 	d.do(jobs[0].Complete(ctx))
 
-	batch, err := d.NewBatch(ctx, "reports", qless.NewKlass[any]("Sum").Spec(nil, qless.OnFailureRun))
-	d.do(err)
-	_, err = batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
-	d.do(err)
+	sum := qless.NewKlass[any]("Sum").Spec(nil, qless.OnFailureRun)
+	batch := d.batch("reports", sum, "files", "Read", 3)
 	d.put("reports", "Other", qless.DependsOn{batch.ID})
-	jobs, err = d.Queue("files").Pop(ctx, 2)
-	d.do(err)
+	jobs = d.pop("files", 2)
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
 
 	d = d.again(web.Options{})
-	page := d.page("/batches")
-	require.Contains(t, page, `href="/jobs/`+batch.ID+`">Sum</a>`)
-	require.Contains(t, page, "1 of 3")
-	require.Contains(t, page, ">open</span>")
+	page := d.shows("/batches", `href="/jobs/`+batch.ID+`">Sum</a>`, "1 of 3", ">open</span>")
 	require.NotContains(t, page, "Other", "it waits, but is no batch")
 	require.NotContains(t, page, "Empty")
 	rows := d.read("/batches")["batches"].([]any)
@@ -48,19 +41,13 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	}, rows[0].(map[string]any)["batch"])
 
 	// By default, the callback waits for a failed member until that is retried.
-	stuck, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Stuck"})
-	d.do(err)
-	_, err = stuck.Add(ctx, "parts", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
-	d.do(err)
-	jobs, err = d.Queue("parts").Pop(ctx, 2)
-	d.do(err)
+	stuck := d.batch("reports", qless.JobSpec{Klass: "Stuck"}, "parts", "Read", 3)
+	jobs = d.pop("parts", 2)
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
 	d = d.again(web.Options{})
-	page = d.page("/jobs/" + stuck.ID)
-	require.Contains(t, page, `<dt>Failed</dt><dd class="bad">1</dd>`)
-	require.Contains(t, page, "Retry 1 failed…")
-	require.Contains(t, page, `name="job" value="failed:`+jobs[1].JID+`"`)
+	page = d.shows("/jobs/"+stuck.ID, `<dt>Failed</dt><dd class="bad">1</dd>`, "Retry 1 failed…",
+		`name="job" value="failed:`+jobs[1].JID+`"`)
 	require.Less(t, strings.Index(page, `value="failed:`), strings.Index(page, `value="waiting:`))
 	form := url.Values{"scope": {"batch"}, "batch": {stuck.ID}}
 	require.Contains(t, d.post("job.unfail", form).body, "Retry 1 job?")
@@ -73,22 +60,18 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	}
 
 	require.Contains(t, d.act("job.unfail", form), "1 job retried")
-	require.NotContains(t, d.page("/jobs/"+stuck.ID), "failed…")
+	d.hides("/jobs/"+stuck.ID, "failed…")
 
-	other, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Average"})
-	d.do(err)
-	_, err = other.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}})
-	d.do(err)
+	d.batch("reports", qless.JobSpec{Klass: "Average"}, "files", "Read", 1)
 	page = d.again(web.Options{}).page("/batches?sort=klass")
 	require.Regexp(t, `(?s)>Average</a>.*>Sum</a>`, page)
 	require.Contains(t, page, `aria-sort="ascending"><a href="/batches?sort=-klass">Callback`)
 	require.Regexp(t, `(?s)>Sum</a>.*>Average</a>`, d.page("/batches?sort=done"))
 
-	page = d.page("/batches?state=complete")
-	require.Contains(t, page, "Empty")
+	page = d.shows("/batches?state=complete", "Empty")
 	require.NotContains(t, page, "Sum")
 	d.refused(http.StatusBadRequest, "/batches?state=odd")
-	require.Contains(t, d.page("/batches?state=failed"), "No batch is like that")
+	d.shows("/batches?state=failed", "No batch is like that")
 }
 
 // Members that have ended are kept.
@@ -104,8 +87,7 @@ func TestToCancelABatchCancelsItsMembers(t *testing.T) {
 	}
 	jids, err := batch.Add(ctx, "files", members)
 	d.do(err)
-	jobs, err := d.Queue("files").Pop(ctx, 2)
-	d.do(err)
+	jobs := d.pop("files", 2)
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
 	other := d.put("files", "Other")

@@ -88,9 +88,7 @@ func (d *desk) fillQueues() {
 		require.NoError(d.t, err)
 	}
 	for i := range largeRecurring {
-		_, err := d.Queue(queueNo(i%3)).Recur(d.t.Context(), "Tick", nil, time.Hour,
-			qless.JID("tick-"+strconv.Itoa(i)), qless.Offset(time.Hour))
-		require.NoError(d.t, err)
+		d.recur(queueNo(i%3), "tick-"+strconv.Itoa(i), nil, time.Hour)
 	}
 }
 
@@ -103,8 +101,7 @@ func (d *desk) fillFailures() {
 		}
 		_, err := d.Queue(queueNo(0)).PutMany(d.t.Context(), specs)
 		require.NoError(d.t, err)
-		jobs, err := d.Queue(queueNo(0)).Pop(d.t.Context(), len(specs))
-		require.NoError(d.t, err)
+		jobs := d.pop(queueNo(0), len(specs))
 		for _, job := range jobs {
 			err := job.Fail(d.t.Context(), fmt.Sprintf("group-%03d", group), "the bank declined the card")
 			require.NoError(d.t, err)
@@ -115,8 +112,7 @@ func (d *desk) fillFailures() {
 // A cost is the work of a server.
 type cost struct {
 	commands int
-	bytes    int           // of its replies
-	time     time.Duration // in scripts and other commands: logged only, as it varies
+	bytes    int // of its replies
 }
 
 // costOf returns the cost of a function.
@@ -125,9 +121,7 @@ func (d *desk) costOf(rdb *redis.Client, do func()) cost {
 	before := d.spent(rdb)
 	do()
 	after := d.spent(rdb)
-	return cost{
-		after.commands - before.commands, after.bytes - before.bytes, after.time - before.time,
-	}
+	return cost{after.commands - before.commands, after.bytes - before.bytes}
 }
 
 // spent returns the total cost so far, except for INFO.
@@ -147,13 +141,10 @@ func (d *desk) spent(rdb *redis.Client) (sum cost) {
 		if !isCommand || command == "info" {
 			continue
 		}
-		var calls, usec int
-		_, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &usec)
+		var calls int
+		_, err := fmt.Sscanf(value, "calls=%d", &calls)
 		require.NoError(d.t, err)
 		sum.commands += calls
-		if strings.HasPrefix(command, "eval") {
-			sum.time += time.Duration(usec) * time.Microsecond
-		}
 	}
 	return sum
 }
@@ -235,8 +226,7 @@ func (d *desk) requireCost(rdb *redis.Client, path string, commands, bytes int) 
 	again := fresh.costOf(rdb, view)
 	web.EndTurn(fresh.handler.(*web.Handler))
 	next := fresh.costOf(rdb, view)
-	d.t.Logf("%d commands, %d bytes, %v; in the next turn %d commands, %d bytes, %v", first.commands,
-		first.bytes, first.time, next.commands, next.bytes, next.time)
+	d.t.Logf("%+v; in the next turn %+v", first, next)
 	for _, look := range []cost{first, next} {
 		require.LessOrEqual(d.t, look.commands, commands)
 		require.LessOrEqual(d.t, look.bytes, bytes)
@@ -252,8 +242,7 @@ func TestCostOfLimitsThatJobsWaitFor(t *testing.T) {
 		_, err := d.Queue(name).PutMany(t.Context(), slices.Repeat([]qless.JobSpec{limited}, 300))
 		require.NoError(t, err)
 		require.NoError(t, d.Limit(name).Set(t.Context(), qless.LimitConfig{Concurrency: 10}))
-		_, err = d.Queue(name).Pop(t.Context(), 20)
-		require.NoError(t, err)
+		d.pop(name, 20)
 	}
 	rdb := d.server.Client(t)
 	d.requireCost(rdb, "/limits", 270, 110_000)

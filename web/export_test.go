@@ -55,3 +55,11 @@ func LookAgain(h *Handler) {
 	defer h.looks.mu.Unlock()
 	h.looks.last = time.Time{}
 }
+
+// Paths returns the paths of the pages.
+func Paths() (all []string) {
+	for _, page := range pages {
+		all = append(all, page.path)
+	}
+	return all
+}

@@ -1,13 +1,17 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -21,17 +25,45 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// hostile are names that a page must not interpret.
-var hostile = []string{
-	`<script>alert(1)</script>`, `"><script src=//evil></script>`, `'><img src=x onerror=alert(1)>`,
-	`<svg onload=alert(1)>`, `</title><b pwned>`, `</textarea><b pwned>`, `</option><b pwned>`,
-	`<!--`, `-->`, `<![CDATA[`, `]]>`, `<?xml?>`, `&lt;b&gt;`, `&#60;b pwned&#62;`, `&amp;&quot;`,
-	`" pwned="`, `' pwned='`, "` pwned=`", `javascript:alert(1)`, `data:text/html,<b pwned>`,
-	`//evil.example`, `https://evil.example/`, `\\evil`, `/`, `//`, `a/b/c`, `.`, `..`, `../..`,
-	`...`, `-`, `.json`, `a.json`, `%2e%2e`, `%`, `%zz`, `a%b`, `?x=1#y`, `a b`, `+`,
-	`{{.}}`, `{{template "layout" .}}`, `${7*7}`, "a\x00b", "\x01\x1b[31m", "\r\nX-Evil: 1",
-	"\u202egnp.exe", "\u2066\u200b\ufeff", "\xff\xfe<b>", "\xc3(", "zero\ufffd", "日本語", "🦊",
-	strings.Repeat("long", 1000), strings.Repeat("<b pwned>", 100), "\u2028\u2029", ":", "waiting:x",
+// hostileNames are names that a page must not interpret, by their kinds.
+var hostileNames = map[string][]string{
+	"script": {
+		`<script>alert(1)</script>`, `"><script src=//evil></script>`,
+		`'><img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`, `javascript:alert(1)`, `data:text/html,<b pwned>`,
+	},
+	"end":     {`</title><b pwned>`, `</textarea><b pwned>`, `</option><b pwned>`},
+	"comment": {`<!--`, `-->`, `<![CDATA[`, `]]>`, `<?xml?>`},
+	"entity":  {`&lt;b&gt;`, `&#60;b pwned&#62;`, `&amp;&quot;`},
+	"quote":   {`" pwned="`, `' pwned='`, "` pwned=`"},
+	"address": {`//evil.example`, `https://evil.example/`, `\\evil`},
+	"path":    {`/`, `//`, `a/b/c`, `.`, `..`, `../..`, `...`, `-`, `.json`, `a.json`},
+	"escape":  {`%2e%2e`, `%`, `%zz`, `a%b`, `?x=1#y`, `a b`, `+`},
+	"form":    {":", "waiting:x"},
+	"code":    {`{{.}}`, `{{template "layout" .}}`, `${7*7}`},
+	"control": {"a\x00b", "\x01\x1b[31m", "\r\nX-Evil: 1", "\u2028\u2029"},
+	"unicode": {"\u202egnp.exe", "\u2066\u200b\ufeff", "zero\ufffd", "日本語", "🦊"},
+	"invalid": {"\xff\xfe<b>", "\xc3("},
+	"long":    {strings.Repeat("long", 1000), strings.Repeat("<b pwned>", 100)},
+}
+
+// hostileKinds has the kind of each hostile name.
+var hostileKinds = sync.OnceValue(func() map[string]string {
+	kinds := map[string]string{}
+	for kind, names := range hostileNames {
+		for _, name := range names {
+			kinds[name] = kind
+		}
+	}
+	return kinds
+})
+
+// hostile are all hostile names, in some order.
+func hostile() []string { return slices.Sorted(maps.Keys(hostileKinds())) }
+
+// odd are names that are difficult in links.
+var odd = []string{
+	"a.b", "..", ".", "-", "x.json", "a/b", "a//b", "a b", "ä日本", "100%", "a?b#c", "a&b=c+d", `"><b>`,
+	"<script>alert(1)</script>", "nul\x00byte", "a\nb", "'quote'", "{{.}}", "a\\b",
 }
 
 // hostileDesk is a dashboard of a namespace in which everything has a hostile name.
@@ -68,7 +100,7 @@ func hostileDesk(t *testing.T, names []string) *desk {
 		isTaken(err, t)
 		_, err = q.Put(ctx, name, data, qless.Tags{name}, qless.DependsOn{name}, qless.Delay(time.Hour))
 		isTaken(err, t)
-		_, err = q.Recur(ctx, name, data, time.Hour, qless.JID("recur-"+name), qless.Offset(time.Hour))
+		_, err = q.Recur(ctx, name, data, time.Hour, qless.JID(name), qless.Offset(time.Hour))
 		isTaken(err, t)
 		_, err = inspect.New(client).JIDs(name).Track(ctx)
 		isTaken(err, t)
@@ -87,35 +119,30 @@ func isTaken(err error, t *testing.T) bool {
 	return err == nil
 }
 
-// A walker follows all links of a dashboard.
+// A walker visits pages of all kinds, from link to link.
 type walker struct {
 	*desk
-	base  string
-	seen  map[string]bool
-	often map[string]int // the number of pages of a path visited, with any query
-	next  []string
-	pages int
-	lost  []string // links that lead nowhere
-	posts map[string]int
+	prefix, base string
+	from         string          // the kind of the page whose links are added
+	seen         map[string]bool // all links
+	kinds        map[string]bool // of the pages and questions visited
+	next         []string
+	pages        int
+	lost         map[string]int // links that lead nowhere, with their statuses
 }
 
-// The maximum number of pages of a path that the walker visits, and of questions of an action.
-const (
-	walkedQueries = 3
-	walkedPosts   = 20
-)
-
-var timesIn = regexp.MustCompile(`outcome=[^&]*`)
-
-func newWalker(d *desk, base string) *walker {
+func newWalker(d *desk, prefix string) *walker {
 	return &walker{
-		desk: d, base: base, seen: map[string]bool{}, often: map[string]int{},
-		posts: map[string]int{}, next: []string{base + "/"},
+		desk: d, prefix: prefix, seen: map[string]bool{}, kinds: map[string]bool{},
+		lost: map[string]int{},
 	}
 }
 
-func (w *walker) walk() {
+// walk visits the pages of a namespace: those of each path, and those with queries unlike before.
+func (w *walker) walk(base string) {
 	w.t.Helper()
+	w.base = base
+	w.add(base + "/")
 	for len(w.next) > 0 {
 		page := w.next[0]
 		w.next = w.next[1:]
@@ -123,41 +150,91 @@ func (w *walker) walk() {
 	}
 }
 
+var (
+	timesIn = regexp.MustCompile(`outcome=[^&]*`)
+	plain   = regexp.MustCompile(`^[a-z_-]{2,24}$`)
+)
+
+// add adds a link to the pages to visit, unless such a page was visited.
 func (w *walker) add(link string) {
+	w.t.Helper()
 	link, _, _ = strings.Cut(link, "#")
 	link = timesIn.ReplaceAllString(link, "")
-	path, _, _ := strings.Cut(link, "?")
-	if strings.Contains(link, "?name=") { // the path tells little then
-		path, _, _ = strings.Cut(link, "&")
-	}
 	isPage := strings.HasPrefix(link, w.base+"/") && !strings.HasPrefix(link, w.base+"/static/")
-	if link == "" || w.seen[link] || !isPage || w.often[path] >= walkedQueries {
+	if !isPage || w.seen[link] {
 		return
 	}
 	w.seen[link] = true
-	w.often[path]++
-	w.next = append(w.next, link)
+	path, query := w.split(link)
+	lead := w.from + " leads to " + path
+	if isKnown := w.kinds[lead]; w.isNew(path, query) || !isKnown {
+		w.next = append(w.next, link)
+	}
+	w.kinds[lead] = true
+}
+
+// split returns the path of a link, without the name in it, and its values.
+func (w *walker) split(link string) (string, url.Values) {
+	w.t.Helper()
+	target, err := url.Parse(strings.TrimPrefix(link, w.base))
+	require.NoError(w.t, err)
+	parts := strings.SplitN(target.EscapedPath(), "/", 4)
+	query := target.Query()
+	if len(parts) > 2 && parts[1] != "actions" {
+		name, err := url.PathUnescape(parts[2])
+		require.NoError(w.t, err)
+		query.Set("name", cmp.Or(query.Get("name"), name))
+		parts[2] = "{name}"
+	}
+	return strings.Join(parts, "/"), query
+}
+
+// isNew reports whether a page or question is the first of its path with such parameters, with such
+// a value of one of them, or with a name.
+func (w *walker) isNew(path string, values url.Values) bool {
+	keys := slices.Sorted(maps.Keys(values))
+	kinds := []string{w.base + path, path + " " + strings.Join(keys, " ")}
+	for _, key := range keys {
+		value := values.Get(key)
+		if kind, isName := hostileKinds()[value]; isName {
+			kinds = append(kinds, value, path+" "+key+" is a name: "+kind)
+		} else if plain.MatchString(value) {
+			kinds = append(kinds, path+" "+key+"="+value)
+		}
+	}
+	before := len(w.kinds)
+	for _, kind := range kinds {
+		w.kinds[kind] = true
+	}
+	return len(w.kinds) > before
 }
 
 func (w *walker) visit(page string) {
 	w.t.Helper()
 	got := w.ask(http.MethodGet, page, "")
 	require.Less(w.t, got.StatusCode, 500, "%s: %s", page, got.body)
-	if got.StatusCode == http.StatusNotFound {
-		w.lost = append(w.lost, page)
+	if got.StatusCode >= 400 {
+		w.lost[page] = got.StatusCode
+	}
+	if location := got.Header.Get("Location"); location != "" {
+		w.add(location)
+		return
 	}
 	if !strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
 		return
 	}
 	w.pages++
+	path, values := w.split(page)
+	w.from = path + " " + values.Get("list")
 	elements := requireSound(w.t, page, got.body)
 	for _, e := range elements {
-		if e.name == "a" {
-			w.add(e.attrs["href"])
+		if link := e.attrs["href"]; e.name == "a" {
+			isHere := !strings.HasPrefix(link, "/") || strings.HasPrefix(link, w.prefix+"/")
+			require.True(w.t, isHere, "%s on %s", link, page)
+			w.add(link)
 		}
 	}
-	path, _, _ := strings.Cut(page, "?")
-	if w.often[path] <= 1 {
+	if path, query, _ := strings.Cut(page, "?"); query == "" || strings.HasSuffix(path, "/-") {
 		w.visitJSON(page, got.StatusCode)
 	}
 	for _, sheet := range sheetsOf(elements) {
@@ -181,11 +258,10 @@ func (w *walker) visitQuestions(form sheet) {
 		return
 	}
 	for _, action := range form.actions {
-		if !strings.HasPrefix(action, w.base+"/actions/") || w.posts[action] >= walkedPosts ||
-			asksNothing[strings.TrimPrefix(action, w.base+"/actions/")] {
+		path, isHere := strings.CutPrefix(action, w.base+"/actions/")
+		if !isHere || asksNothing[path] || !w.isNew(path, form.values) {
 			continue
 		}
-		w.posts[action]++
 		got := w.ask(http.MethodPost, action, url.Values(form.values).Encode())
 		if got.StatusCode == http.StatusSeeOther {
 			w.t.Fatalf("%s was done without a question: %v", action, form.values)
@@ -203,18 +279,54 @@ var asksNothing = map[string]bool{
 }
 
 func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {
-	d := hostileDesk(t, hostile)
+	d := hostileDesk(t, hostile())
 	w := newWalker(d, "")
 	w.add("/queues?from=45")
-	w.walk()
+	w.walk("")
 	t.Logf("%d pages", w.pages)
-	require.Greater(t, w.pages, len(hostile)*2)
-	for _, page := range w.lost {
+	require.Greater(t, w.pages, len(hostile())*2)
+	for page, status := range w.lost {
 		isOfJob := strings.HasPrefix(page, "/jobs/") || strings.HasPrefix(page, "/recurring/")
-		require.True(t, isOfJob, "%s leads nowhere", page)
+		require.True(t, isOfJob || status != http.StatusNotFound, "%s leads nowhere", page)
 	}
-	for _, name := range hostile {
+	for _, name := range hostile() {
 		require.True(t, w.seen[linkTo("queues", name)], "no link to the queue %q", name)
+	}
+	for _, path := range append(web.Paths(), "/activity", "/jobs/{name}/stack") {
+		isThere := path != "/schedules/{name}"
+		require.Equal(t, isThere, w.kinds[strings.TrimSuffix(path, "{$}")], path)
+	}
+}
+
+func TestLinksOfOddNamesLeadToWhatHasThem(t *testing.T) {
+	d := hostileDesk(t, odd)
+	for _, kind := range []struct{ section, list, field, below, title string }{
+		{"queues", "/queues", "name", "/why", "Why jobs wait"},
+		{"jobs", "/tracked", "jid", "/graph", "Graph"},
+		{"failures", "/failures", "group", "", ""}, {"tags", "/tags", "tag", "", ""},
+		{"recurring", "/recurring", "jid", "", ""},
+	} {
+		listed := links(d.page(kind.list))
+		for _, name := range odd {
+			link := linkTo(kind.section, name)
+			require.Contains(t, listed, link)
+			page := d.page(link)
+			lacks(t, page, "<script>alert", "No failed job is in this group", "No job has this tag",
+				"The list is empty")
+			data := d.read(link)
+			if job, isOfJob := data["job"].(map[string]any); isOfJob {
+				data = job
+			}
+			require.Equal(t, name, data[kind.field], link)
+			if path, _, _ := strings.Cut(link, "?"); kind.below != "" {
+				d.shows(d.linkTo(page, path+kind.below), kind.title)
+			}
+		}
+	}
+	for _, name := range odd {
+		klass := d.linkTo(d.page(linkTo("failures", name)), linkTo("klasses", name))
+		d.hides(klass, "<script>alert")
+		require.Equal(t, name, d.read(klass)["klass"])
 	}
 }
 
@@ -228,9 +340,9 @@ func linkTo(kind, name string) string {
 }
 
 func TestTheButtonsOfHostileQueuesAreAboutThem(t *testing.T) {
-	d := hostileDesk(t, hostile)
+	d := hostileDesk(t, hostile())
 	rdb := d.server.Client(t)
-	for _, name := range hostile {
+	for _, name := range hostile() {
 		if !utf8.ValidString(name) {
 			continue
 		}
@@ -250,8 +362,8 @@ func TestTheButtonsOfHostileQueuesAreAboutThem(t *testing.T) {
 }
 
 func TestHostileJobsAreCanceledByTheirButtons(t *testing.T) {
-	d := hostileDesk(t, hostile)
-	for _, name := range hostile {
+	d := hostileDesk(t, hostile())
+	for _, name := range hostile() {
 		if _, err := d.Job(t.Context(), name); err != nil {
 			continue // no job can have this jid
 		}
@@ -275,13 +387,5 @@ func TestHostileJobsAreCanceledByTheirButtons(t *testing.T) {
 		require.Equal(t, "1", form.Get("sure"))
 		done := d.post("job.cancel", form, "Accept", "application/json")
 		require.Contains(t, done.body, `"unchanged": 1`) // another job depends on it, so it stays
-	}
-}
-
-func TestNegativeTimesAreInvalid(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	for _, options := range []web.Options{{Interval: -1}, {Late: -time.Second}} {
-		_, err := web.New(options, web.Source{Client: d.Client})
-		require.ErrorIs(t, err, qless.ErrInvalid)
 	}
 }

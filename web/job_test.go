@@ -19,30 +19,25 @@ import (
 
 func TestAJobShowsAllOfItself(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	q, ctx := d.Queue("mail"), t.Context()
+	ctx := t.Context()
 	data := `{"big":12345678901234567890.10,"text":"a<b>&\u00e4","list":[1,2]}`
-	_, err := q.Put(ctx, "Send", json.RawMessage(data), qless.JID("j"), qless.Tags{"red", "blue"},
+	d.putData("mail", "Send", json.RawMessage(data), qless.JID("j"), qless.Tags{"red", "blue"},
 		qless.Headers{"trace": "abc<d>"}, qless.TTL(time.Hour), qless.LockTime(90*time.Second),
 		qless.Limits{"api"}, qless.Unique("order", 7))
-	d.do(err)
 	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"})
-	jobs, err := q.Pop(ctx, 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "half way", map[string]int{"step": 3}))
 	d.do(jobs[0].SetProgress(ctx, 30, 120, "reading"))
 	d.do(jobs[0].Track(ctx))
 
 	page := html.UnescapeString(d.page("/jobs/j"))
-	for _, text := range []string{
+	contains(t, page,
 		`"big": 12345678901234567890.10`, `"text": "a<b>&\u00e4"`, `<a href="/tags/red">red</a>`,
 		"abc<d>", "Gone by", "1m30s", `api <span class="faint">is not set`, `["order",7]`,
 		`<progress max="100" value="25"`, "30 of 120", ": reading", "half way", "step: 3", "tracked",
 		`<a href="/jobs/after">after</a>`, ">Blocks<", `<a href="/jobs/j/graph">Graph</a>`,
 		`<a href="/workers/w1">w1</a>`, "Lock ends", `class="run"`, "Runs by w1",
-		`name="job" value="running:j"`, `formaction="/actions/job.cancel"`, `href="/jobs/j?format=json"`,
-	} {
-		require.Contains(t, page, text)
-	}
+		`name="job" value="running:j"`, `formaction="/actions/job.cancel"`, `href="/jobs/j?format=json"`)
 	require.Contains(t, html.UnescapeString(d.page("/jobs/after")), ">Waits for<")
 
 	got := d.ask(http.MethodGet, "/jobs/j?format=json", "")
@@ -63,19 +58,12 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("j"))
-	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn{"j"},
-		qless.OnFailureRun)
-	d.do(err)
-	jobs, err := d.Queue("mail").Pop(ctx, 1)
-	d.do(err)
+	d.put("mail", "After", qless.JID("after"), qless.DependsOn{"j"}, qless.OnFailureRun)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Fail(ctx, "net/dial", "no route\n  at <main>\n  at deep"))
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a>`)
-	require.Contains(t, page, "<pre>no route\n  at &lt;main&gt;\n  at deep</pre>")
-	require.Contains(t, page, "✕")
-	page = d.page("/jobs/after")
-	require.Contains(t, page, "Failed jobs that it waited for")
-	require.Contains(t, page, ">Was put to wait for<")
+	d.shows("/jobs/j", `<a href="/failures/net%2Fdial">net/dial</a>`,
+		"<pre>no route\n  at &lt;main&gt;\n  at deep</pre>", "✕")
+	d.shows("/jobs/after", "Failed jobs that it waited for", ">Was put to wait for<")
 }
 
 func TestAJobShowsItsAttempts(t *testing.T) {
@@ -83,56 +71,45 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 	ctx := t.Context()
 	d.put("mail", "Send", qless.JID("j"))
 	run := func(end func(job *qless.Job) error) {
-		jobs, err := d.Queue("mail").Pop(ctx, 1)
-		d.do(err)
+		jobs := d.pop("mail", 1)
 		d.do(end(jobs[0]))
 	}
-	require.NotContains(t, d.page("/jobs/j"), "Attempts")
+	d.hides("/jobs/j", "Attempts")
 	run(func(job *qless.Job) error {
 		_, err := job.Retry(ctx, 0, "net/dial", "no <route>\nstack")
 		return err
 	})
 	run(func(job *qless.Job) error { return job.Release(ctx, time.Minute) })
 	d = d.again(web.Options{})
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<span class="state retried">retried</span>`)
-	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;`)
-	require.Contains(t, page, "; the next run 1m later")
-	require.Contains(t, page, "Waits for its back-off for ")
-	require.Contains(t, page, "4 of 5 left")
+	d.shows("/jobs/j", `<span class="state retried">retried</span>`,
+		`<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;`, "; the next run 1m later",
+		"Waits for its back-off for ", "4 of 5 left")
 	require.Len(t, d.read("/jobs/j")["attempts"], 2)
 	d = d.again(web.Options{Redact: func(job *qless.Job) {
 		if job.Failure.Group == "net/dial" {
 			job.Failure = nil
 		}
 	}})
-	require.NotContains(t, d.page("/jobs/j"), "dial")
+	d.hides("/jobs/j", "dial")
 }
 
 func TestTheTimelineOfAJobIsZoomedByTheURL(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	_, err := d.ago(time.Hour).Queue("mail").Put(t.Context(), "Send", nil, qless.JID("j"))
-	d.do(err)
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `aria-current="true">All</a>`)
-	require.Contains(t, page, `<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
+	d.ago(time.Hour).put("mail", "Send", qless.JID("j"))
+	page := d.shows("/jobs/j", `aria-current="true">All</a>`,
+		`<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
 	require.NotContains(t, page, "Earlier")
-	page = d.page("/jobs/j?zoom=10m")
-	require.Contains(t, page, `aria-current="true">10m</a>`)
+	page = d.shows("/jobs/j?zoom=10m", `aria-current="true">10m</a>`)
 	link, _, _ := strings.Cut(d.linkTo(page, "/jobs/j?zoom=10m%40"), "#")
-	earlier := d.page(link)
-	require.Contains(t, earlier, "Earlier")
-	require.Contains(t, earlier, "Later")
+	d.shows(link, "Earlier", "Later")
 }
 
 func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
-	_, err := d.Queue("mail").Put(ctx, "Send", "SECRET-data", qless.JID("j"),
-		qless.Headers{"key": "SECRET-header"})
-	d.do(err)
-	jobs, err := d.Queue("mail").Pop(ctx, 1)
-	d.do(err)
+	secret := qless.Headers{"key": "SECRET-header"}
+	d.putData("mail", "Send", "SECRET-data", qless.JID("j"), secret)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Log(ctx, "log", map[string]string{"x": "SECRET-log"}))
 	d.do(jobs[0].SetResult("SECRET-result"))
 	d.do(jobs[0].Fail(ctx, "group", "SECRET-message"))
@@ -150,7 +127,7 @@ func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 		got := d.page(page)
 		require.NotContains(t, strings.ReplaceAll(got, `value="SECRET"`, ""), "SECRET-", page)
 	}
-	require.Contains(t, d.page("/jobs/j"), "hidden: not JSON")
+	d.shows("/jobs/j", "hidden: not JSON")
 	require.Contains(t, d.read("/jobs/j")["data"], "hidden: not JSON")
 }
 
@@ -162,51 +139,23 @@ func TestAJobShowsTheLinksOfTheProgram(t *testing.T) {
 		}
 	}})
 	d.put("mail", "Send", qless.JID("j"))
-	page := d.page("/jobs/j")
-	require.Contains(t, page, `<a href="https://trace.example/j" rel="noreferrer">Trace</a>`)
-	require.Contains(t, page, `<a href="/shop?a=1"`)
-	require.NotContains(t, page, "Evil")
-	require.NotContains(t, page, "Odd")
+	page := d.shows("/jobs/j", `<a href="https://trace.example/j" rel="noreferrer">Trace</a>`,
+		`<a href="/shop?a=1"`)
+	lacks(t, page, "Evil", "Odd")
 }
 
 func TestAJobOfARecurringJob(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("hourly"))
+	d.recur("mail", "hourly", nil, 0)
+	_, err := d.Queue("mail").Peek(t.Context(), 1)
 	d.do(err)
-	_, err = d.Queue("mail").Peek(t.Context(), 1)
-	d.do(err)
-	page := d.page("/jobs/hourly-1")
-	require.Contains(t, page, `<a href="/recurring/hourly">hourly</a>`)
-	require.Contains(t, page, `href="/find?q=hourly-"`)
-}
-
-func TestJobsOfAnyName(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	for _, name := range odd {
-		_, err := d.Queue("q").Put(t.Context(), name, map[string]string{name: name}, qless.JID(name),
-			qless.Tags{name}, qless.Headers{"h": name})
-		d.do(err)
-	}
-	found := map[string]bool{}
-	for _, link := range links(d.page("/queues/q")) {
-		if !strings.HasPrefix(link, "/jobs/") {
-			continue
-		}
-		page := d.page(link)
-		require.NotContains(t, page, "<script>alert")
-		found[d.read(link)["jid"].(string)] = true
-		path, query, _ := strings.Cut(link, "?")
-		d.page(path + "/graph?" + query)
-	}
-	for _, name := range odd {
-		require.True(t, found[name], "%q", name)
-	}
+	d.shows("/jobs/hourly-1", `<a href="/recurring/hourly">hourly</a>`, `href="/find?q=hourly-"`)
 }
 
 func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid := d.put("mail", "Send")
-	require.Contains(t, d.page("/jobs/"+jid), `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
+	d.shows("/jobs/"+jid, `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
 	cancel := url.Values{"job": {"waiting:" + jid}, "back": {"/queues/mail", "/jobs/" + jid}}
 	asked := d.post("job.cancel", cancel)
 	require.Contains(t, asked.body, `<a class="press" href="/jobs/`+jid+`">Go back</a>`)
@@ -215,21 +164,14 @@ func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 
 func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	batch, err := d.NewBatch(t.Context(), "mail",
-		qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("sum")))
-	d.do(err)
-	_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}, {Klass: "Send"}})
-	d.do(err)
-	page := d.page("/jobs/sum")
-	require.Contains(t, page, "yes: it is not committed")
-	require.Contains(t, page, "0 <small>of 3 members</small>")
+	callback := qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("sum"))
+	batch := d.batch("mail", callback, "mail", "Send", 3)
+	d.shows("/jobs/sum", "yes: it is not committed", "0 <small>of 3 members</small>")
 	d.do(batch.Commit(t.Context()))
-	jobs, err := d.Queue("mail").Pop(t.Context(), 1)
-	d.do(err)
+	jobs := d.pop("mail", 1)
 	d.do(jobs[0].Complete(t.Context()))
-	page = d.on(web.Options{}).page("/jobs/sum")
-	require.Contains(t, page, "1 <small>of 3 members</small>")
-	require.Contains(t, page, "<dt>Callback waits for</dt><dd>2</dd>")
+	d.on(web.Options{}).shows("/jobs/sum", "1 <small>of 3 members</small>",
+		"<dt>Callback waits for</dt><dd>2</dd>")
 }
 
 // importRows blocks. It is named in the stack of its job.
@@ -247,18 +189,98 @@ func TestTheStackOfARunningJobIsAskedFor(t *testing.T) {
 		},
 	})
 	testkit.Soon(t, "the job runs", begun)
-	page := d.page(d.linkTo(d.page("/jobs/"+jid), "/jobs/"+jid+"/stack"))
-	require.Contains(t, page, "web_test.importRows(")
-	require.Contains(t, page, "frames of the runtime and the worker")
+	d.shows(d.linkTo(d.page("/jobs/"+jid), "/jobs/"+jid+"/stack"), "web_test.importRows(",
+		"frames of the runtime and the worker")
 	for _, options := range []web.Options{{ReadOnly: true}, {Allow: func(_ *http.Request, action web.Action) bool {
 		return action != web.ActionJobTimeout
 	}}} {
 		closed := d.again(options)
-		require.NotContains(t, closed.page("/jobs/"+jid), "/stack")
+		closed.hides("/jobs/"+jid, "/stack")
 		require.NotContains(t, closed.refused(http.StatusForbidden, "/jobs/"+jid+"/stack"), "importRows")
 	}
 	close(end)
 	testkit.Until(t, "the job is complete", func() bool {
 		return strings.Contains(d.page("/jobs/"+jid+"/stack"), "The job is complete.")
 	})
+}
+
+// nodes returns the jobs of a graph by jid.
+func (d *desk) nodes(jid string) map[string]map[string]any {
+	d.t.Helper()
+	all := map[string]map[string]any{}
+	for _, node := range d.read("/jobs/" + jid + "/graph")["nodes"].([]any) {
+		node := node.(map[string]any)
+		all[node["jid"].(string)] = node
+	}
+	return all
+}
+
+func TestAGraphGoesUpAndDown(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	for _, job := range []struct{ jid, needs string }{
+		{"fetch", ""}, {"check", ""}, {"parse", "fetch"}, {"index", "parse check"}, {"mail", "index"},
+		{"side", "fetch"}, {"slow", ""}, {"mail-all", "index slow"},
+	} {
+		d.put("etl", "Do", qless.JID(job.jid), qless.DependsOn(strings.Fields(job.needs)))
+	}
+	nodes := d.nodes("parse")
+	require.Len(t, nodes, 7)
+	require.NotContains(t, nodes, "side", "it neither waits for parse nor does parse wait for it")
+	require.Contains(t, nodes, "slow", "mail-all waits for it too")
+	for jid, depth := range map[string]int{
+		"fetch": -1, "parse": 0, "check": 0, "index": 1, "mail": 2,
+	} {
+		require.EqualValues(t, depth, nodes[jid]["depth"], jid)
+	}
+	for _, jid := range []string{"fetch", "parse", "index", "mail"} {
+		require.Equal(t, true, nodes[jid]["is_critical"], jid)
+	}
+	require.Nil(t, nodes["check"]["is_critical"])
+	require.Equal(t, []any{"check", "parse"}, nodes["index"]["needs"])
+
+	page := d.shows("/jobs/parse/graph", `<a href="/jobs/index/graph">`, `value="depends:index"`)
+	require.Equal(t, 6, strings.Count(page, `<path class="edge`))
+	require.Contains(t, page, "data-live")
+
+	jobs := d.pop("etl", 1)
+	require.Equal(t, "fetch", jobs[0].JID)
+	d.do(jobs[0].Fail(ctx, "net", "why"))
+	d = d.again(web.Options{})
+	require.EqualValues(t, 4, d.nodes("parse")["fetch"]["blocks"])
+	d.shows("/jobs/parse/graph", "blocks 4 jobs")
+	require.EqualValues(t, 5, d.nodes("fetch")["fetch"]["blocks"], "side as well")
+	d.refused(http.StatusNotFound, "/jobs/nobody/graph")
+}
+
+func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jids := d.putNumbered("q", "part", 700, "Part")
+	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids))
+	require.Len(t, d.nodes("sum"), 500)
+	d.shows("/jobs/sum/graph", "There are more jobs: only the nearest")
+	d.shows("/jobs/sum", "And 650 more")
+}
+
+func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	batch, err := d.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "Sum"})
+	d.do(err)
+	page := d.shows("/jobs/"+batch.ID+"/graph", "A batch that is not committed")
+	require.NotContains(t, page, `href="/jobs/x:open`)
+	d.shows("/jobs/"+batch.ID, "yes: it is not committed")
+}
+
+func TestAGraphKeepsParentsThatAreDone(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.put("q", "First", qless.JID("first"))
+	d.put("q", "Second", qless.JID("second"), qless.DependsOn{"first"}, qless.OnFailureRun)
+	jobs := d.pop("q", 1)
+	d.do(jobs[0].Complete(ctx))
+	nodes := d.nodes("second")
+	require.Equal(t, "complete", nodes["first"]["state"])
+	require.Equal(t, []any{"first"}, nodes["second"]["needs"])
+	require.Nil(t, nodes["first"]["is_critical"])
+	d.shows("/jobs/second/graph", `class="edge over"`)
 }

@@ -15,7 +15,7 @@ import (
 
 func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/limits"), "No limit is set")
+	d.shows("/limits", "No limit is set")
 	ctx := t.Context()
 	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1, Rate: 10, Per: time.Minute}))
 	d.do(d.Limit("held").Set(ctx, qless.LimitConfig{Rate: 5, Per: time.Second}))
@@ -23,22 +23,15 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	runs := d.put("mail", "Send", qless.Limits{"api"})
 	waits := d.put("mail", "Send", qless.Limits{"api"})
 	for range 2 {
-		_, err := d.Queue("mail").Pop(ctx, 1)
-		d.do(err)
+		d.pop("mail", 1)
 	}
 	d = d.again(web.Options{})
 
-	page := d.page("/limits")
-	require.Contains(t, page, `<a href="/limits/api">api</a>`)
-	require.Contains(t, page, "1 of 1")
-	require.Contains(t, page, "10 in 1m<")
-	require.Contains(t, page, "in 59m")
-	require.Contains(t, page, `action="/actions/limit.set"`)
+	page := d.shows("/limits", `<a href="/limits/api">api</a>`, "1 of 1", "10 in 1m<", "in 59m",
+		`action="/actions/limit.set"`)
 
-	page = d.page("/limits/api")
-	require.Contains(t, page, `href="/jobs/`+runs+`"`)
-	require.Contains(t, page, `href="/jobs/`+waits+`"`)
-	require.Contains(t, page, "<dt>Waiting</dt><dd class=\"bad\">1</dd>")
+	page = d.shows("/limits/api", `href="/jobs/`+runs+`"`, `href="/jobs/`+waits+`"`,
+		"<dt>Waiting</dt><dd class=\"bad\">1</dd>")
 	for _, action := range []string{"limit.set", "limit.hold", "limit.unset"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
@@ -48,20 +41,18 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	require.Len(t, jobs, 2)
 	require.Equal(t, runs, jobs[0].(map[string]any)["jid"])
 	require.Equal(t, waits, jobs[1].(map[string]any)["jid"])
-	require.Contains(t, d.page("/limits/held"), "End the hold")
+	d.shows("/limits/held", "End the hold")
 }
 
 func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.do(d.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
-	page := d.page("/limits/shop%2F42")
-	require.Contains(t, page, `Its definition is that of <a href="/limits/shop">shop</a>`)
-	require.Contains(t, page, "0 of 2")
+	page := d.shows("/limits/shop%2F42",
+		`Its definition is that of <a href="/limits/shop">shop</a>`, "0 of 2")
 	require.NotContains(t, page, "limit.unset")
-	require.Contains(t, d.page("/limits/-?name=shop/43"), "shop/43")
-	page = d.refused(http.StatusNotFound, "/limits/nope")
-	require.Contains(t, page, "No limit of this name is set")
-	require.Contains(t, page, `action="/actions/limit.set"`)
+	d.shows("/limits/-?name=shop/43", "shop/43")
+	d.refused(http.StatusNotFound, "/limits/nope", "No limit of this name is set",
+		`action="/actions/limit.set"`)
 	d.refused(http.StatusBadRequest, "/limits/a%20b")
 }
 
@@ -82,15 +73,14 @@ func TestTheKeysOfAFamilyAreShown(t *testing.T) {
 	for _, key := range []string{"api/quiet", "api/1", "api/1", "other/1"} {
 		d.put("mail", "Send", qless.Limits{key})
 	}
-	_, err := d.Queue("mail").Pop(ctx, 4)
-	d.do(err)
+	d.pop("mail", 4)
 	for _, path := range []string{"/limits", "/limits/api"} {
 		page := d.page(path)
 		require.Contains(t, page, "2 of 2 keys", path)
 		require.Regexp(t, `(?s)Keys in use.*<a href="/limits/api%2F1">.*1 of 1.*data-l="Waiting">1<.*`+
 			`<a href="/limits/api%2Fquiet">`, page, path)
 	}
-	require.NotContains(t, d.page("/limits/api%2F1"), "Keys in use")
+	d.hides("/limits/api%2F1", "Keys in use")
 	page := d.again(web.Options{}).page("/")
 	require.Contains(t, page, `<a href="/limits/api%2F1">`, "it needs attention")
 	require.Contains(t, page, "1 full")
@@ -107,11 +97,9 @@ func TestTheHoldersOfALimitAreSummed(t *testing.T) {
 	}
 	d.put("pay", "Charge", qless.Limits{"api"})
 	for _, queue := range []string{"pay", "mail"} {
-		_, err := d.Queue(queue).Pop(ctx, 120)
-		d.do(err)
+		d.pop(queue, 120)
 	}
-	page := d.page("/limits/api")
-	require.Contains(t, page, "Held by")
+	page := d.shows("/limits/api", "Held by")
 	require.Regexp(t, `Klasses</dt><dd><a href="/klasses/Send">Send</a> \d+, <a href="/klasses/Receive">Receive</a> \d+`, page)
 	require.Regexp(t, `Queues</dt><dd><a href="/queues/mail">mail</a> (99|100)`, page)
 	require.Contains(t, page, "Of 100 of the 121 jobs that run.")
@@ -120,10 +108,9 @@ func TestTheHoldersOfALimitAreSummed(t *testing.T) {
 func TestAJobSaysThatItsLimitIsNotSet(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid := d.put("mail", "Send", qless.Limits{"shop"})
-	page := d.page("/jobs/" + jid)
+	page := d.shows("/jobs/"+jid, `is not set, <a href="/actions/limit.set?name=shop">set it</a>`)
 	require.NotContains(t, page, `href="/limits/shop"`)
-	require.Contains(t, page, `is not set, <a href="/actions/limit.set?name=shop">set it</a>`)
-	require.Contains(t, d.page("/actions/limit.set?name=shop"), `value="shop"`)
+	d.shows("/actions/limit.set?name=shop", `value="shop"`)
 	d.do(d.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
-	require.Contains(t, d.again(web.Options{}).page("/jobs/"+jid), `<a href="/limits/shop">shop</a>`)
+	d.again(web.Options{}).shows("/jobs/"+jid, `<a href="/limits/shop">shop</a>`)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,7 @@ import (
 func (d *desk) complete(klass string, options ...qless.PutOption) string {
 	d.t.Helper()
 	jid := d.put("done", klass, options...)
-	jobs, err := d.Queue("done").Pop(d.t.Context(), 1)
-	d.do(err)
+	jobs := d.pop("done", 1)
 	require.Len(d.t, jobs, 1)
 	d.do(jobs[0].Complete(d.t.Context()))
 	return jid
@@ -28,7 +28,7 @@ func (d *desk) complete(klass string, options ...qless.PutOption) string {
 
 func TestCompletedJobsAreListedAndFound(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/completed"), "No completed job is kept")
+	d.shows("/completed", "No completed job is kept")
 	sent, resized := d.complete("Send"), d.complete("Resize")
 	d = d.again(web.Options{})
 	page := d.page("/completed")
@@ -36,12 +36,10 @@ func TestCompletedJobsAreListedAndFound(t *testing.T) {
 	require.Contains(t, page, `data-live`)
 	require.Regexp(t, `(?s)<a href="/queues/done">done</a></td>.*data-l="Waited">&lt;1s</td>`+
 		`<td class="n" data-l="Ran">&lt;1s</td>`, page)
-	page = d.page("/completed?klass=Send")
-	require.Contains(t, page, sent)
+	page = d.shows("/completed?klass=Send", sent, "Looked at all of 2 jobs")
 	require.NotContains(t, page, resized)
-	require.Contains(t, page, "Looked at all of 2 jobs")
 	require.NotContains(t, page, `data-live`, "a search is not repeated every two seconds")
-	require.Contains(t, d.page("/completed?klass=None"), "No jobs here.")
+	d.shows("/completed?klass=None", "No jobs here.")
 	require.Len(t, d.read("/completed?klass=Send")["jobs"], 1)
 }
 
@@ -50,43 +48,37 @@ func TestCompletedJobsArePaged(t *testing.T) {
 	for range 51 {
 		d.complete("Send")
 	}
-	page := d.page("/completed")
-	require.Contains(t, page, "1–45 of 51")
-	require.Contains(t, d.page(d.linkTo(page, "/completed?from=45")), "46–51 of 51")
+	page := d.shows("/completed", "1–45 of 51")
+	d.shows(d.linkTo(page, "/completed?from=45"), "46–51 of 51")
 }
 
 func TestTrackedJobsAreListed(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/tracked"), "No job is tracked")
+	d.shows("/tracked", "No job is tracked")
 	jid := d.put("mail", "Send")
-	job, err := d.Job(t.Context(), jid)
-	d.do(err)
-	d.do(job.Track(t.Context()))
+	d.do(d.job(jid).Track(t.Context()))
 	d = d.again(web.Options{})
-	require.Contains(t, d.page("/tracked"), `href="/jobs/`+jid+`"`)
+	d.shows("/tracked", `href="/jobs/`+jid+`"`)
 	require.EqualValues(t, 1, d.read("/tracked")["total"])
 }
 
 func TestTagsAreListedWithTheirJobs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/tags"), "No tag is listed")
+	d.shows("/tags", "No tag is listed")
 	red := d.put("mail", "Send", qless.Tags{"red", "blue"})
 	other := d.put("mail", "Resize", qless.Tags{"red", "blue"})
 	once := d.put("mail", "Resize", qless.Tags{"once"})
 	d = d.again(web.Options{})
 
-	require.Contains(t, d.page("/tags"), `<a href="/tags/red">red</a>`)
+	d.shows("/tags", `<a href="/tags/red">red</a>`)
 	tags := d.read("/tags")["tags"].([]any)
 	require.Len(t, tags, 2)
 	require.EqualValues(t, 2, tags[0].(map[string]any)["jobs"])
-	page := d.page("/tags/red")
-	require.Contains(t, page, red)
-	require.Contains(t, page, other)
-	page = d.page("/tags/red?klass=Send")
-	require.Contains(t, page, red)
+	page := d.shows("/tags/red", red, other)
+	page = d.shows("/tags/red?klass=Send", red)
 	require.NotContains(t, page, other)
-	require.Contains(t, d.page("/tags/-?name=once"), once)
-	require.Contains(t, d.page("/tags/none"), "No job has this tag")
+	d.shows("/tags/-?name=once", once)
+	d.shows("/tags/none", "No job has this tag")
 }
 
 func TestManyTagsArePaged(t *testing.T) {
@@ -106,13 +98,7 @@ func TestManyTagsArePaged(t *testing.T) {
 func TestListsAndActionsTakeAPeriod(t *testing.T) {
 	clock := testkit.NewClock()
 	clock.Advance(time.Since(clock.Now()) - 3*time.Hour)
-	d := newDesk(t, web.Options{})
-	var err error
-	d.Client, err = qless.New(d.server.Client(t), &qless.ClientConfig{
-		Clock: clock.Now, Logger: testkit.Quiet(), WorkerName: "w1",
-	})
-	d.do(err)
-	d = d.again(web.Options{})
+	d := newDesk(t, web.Options{}).as(qless.ClientConfig{Clock: clock.Now}).again(web.Options{})
 	old := d.fail("Send", "timeout", "why")
 	clock.Advance(2 * time.Hour)
 	fresh := d.fail("Send", "timeout", "why")
@@ -122,7 +108,7 @@ func TestListsAndActionsTakeAPeriod(t *testing.T) {
 		require.NotContains(t, page, `value="failed:`+old+`"`, path)
 		require.Contains(t, page, `name="since" value="2h"`, path)
 	}
-	require.NotContains(t, d.page("/failures/timeout?until=2h"), `value="failed:`+fresh+`"`)
+	d.hides("/failures/timeout?until=2h", `value="failed:`+fresh+`"`)
 	require.Contains(t, d.refused(http.StatusBadRequest, "/find?since=soon"), "is not a time such as 14:00")
 	var form url.Values
 	for _, sheet := range sheetsOf(requireSound(t, "timeout", d.page("/failures/timeout?since=2h"))) {
@@ -132,6 +118,34 @@ func TestListsAndActionsTakeAPeriod(t *testing.T) {
 	}
 	require.Contains(t, d.post("job.unfail", form).body, "Retry 1 job?")
 	require.Contains(t, d.act("job.unfail", form), "1 job retried")
-	require.Contains(t, d.page("/find?state=failed"), `value="failed:`+old+`"`)
-	require.NotContains(t, d.again(web.Options{}).page("/find?state=failed"), `value="failed:`+fresh+`"`)
+	d.shows("/find?state=failed", `value="failed:`+old+`"`)
+	d.again(web.Options{}).hides("/find?state=failed", `value="failed:`+fresh+`"`)
+}
+
+func TestUniqueKeysHaveTheirHolders(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.shows("/unique", "No job holds a unique key.")
+	jid := d.put("mail", "Sync", qless.Unique("sync", 7))
+	other := d.put("mail", "Sweep", qless.Unique("sweep").For(time.Hour))
+	d = d.on(web.Options{})
+	d.shows("/unique", `<code>[&#34;sync&#34;,7]</code>`, `<code>[&#34;sweep&#34;]</code>`,
+		"/jobs/"+jid, "/jobs/"+other, "in 59m")
+	page := d.shows(`/unique?key=["sync",7]`, "/jobs/"+jid)
+	require.NotContains(t, page, "/jobs/"+other)
+	d.shows("/unique?key=sweep", "/jobs/"+other)
+	d.shows("/unique?key=free", "No job holds this key")
+	d.do(d.Cancel(t.Context(), jid))
+	d = d.on(web.Options{})
+	d.hides("/unique", "/jobs/"+jid)
+}
+
+func TestARareUniqueKeyIsFoundAtOnce(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Sync", qless.Unique("sync"))
+	var others []any
+	for i := range 20_000 {
+		others = append(others, "other:"+strconv.Itoa(i), "")
+	}
+	d.do(d.server.Client(t).MSet(t.Context(), others...).Err())
+	d.shows("/unique", "/jobs/"+jid)
 }

@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/web"
 )
 
@@ -28,13 +26,6 @@ func (d *desk) oddJobs() (jids []string) {
 	return jids
 }
 
-func (d *desk) dataOf(jid string) string {
-	d.t.Helper()
-	job, err := d.Job(d.t.Context(), jid)
-	require.NoError(d.t, err)
-	return string(job.Data)
-}
-
 func TestOddDataIsShown(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for _, jid := range d.oddJobs() {
@@ -45,8 +36,7 @@ func TestOddDataIsShown(t *testing.T) {
 	}
 	require.Len(t, d.read("/queues/mail")["jobs"].(map[string]any)["items"], len(oddData)+1)
 	d.page("/find?q=data:NaN")
-	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("ticks"))
-	require.NoError(t, err)
+	d.recur("mail", "ticks", nil, 0)
 	rdb := d.server.Client(t)
 	for _, data := range oddData {
 		require.NoError(t, rdb.HSet(t.Context(), "ql:r:ticks", "data", data).Err())
@@ -72,7 +62,7 @@ func TestOddDataIsCanceledAndPutAgain(t *testing.T) {
 	got := d.post("job.restore", form("receipt", done.Receipt))
 	require.Equal(t, http.StatusSeeOther, got.StatusCode, got.body)
 	for i, data := range oddData {
-		require.Equal(t, data, d.dataOf(jids[i]))
+		require.Equal(t, data, string(d.job(jids[i]).Data))
 	}
 }
 
@@ -86,7 +76,7 @@ func TestOddDataIsChanged(t *testing.T) {
 		for i, jid := range d.oddJobs()[:len(oddData)] {
 			said := form(append([]string{"job", "waiting:" + jid}, pairs...)...)
 			require.Equal(t, 1, d.did(action, said).Changed, "%s: %q", action, oddData[i])
-			require.Equal(t, oddData[i], d.dataOf(jid))
+			require.Equal(t, oddData[i], string(d.job(jid).Data))
 		}
 	}
 }

@@ -1,10 +1,15 @@
 package web_test
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -13,29 +18,21 @@ import (
 )
 
 func TestAnActionThatRedisDeniesIsOffForAWhile(t *testing.T) {
-	server := testkit.Start(t, "--save", "")
-	root := server.Client(t)
-	require.NoError(t, root.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">pass",
-		"~*", "&*", "+@all", "-sadd", "-srem", "-del").Err())
-	options := testkit.Options(server.Addr())
-	options.Username, options.Password = "viewer", "pass"
-	rdb := redis.NewClient(options)
-	t.Cleanup(func() { _ = rdb.Close() })
+	d := newDesk(t, web.Options{})
+	rdb := d.viewer("-sadd", "-srem", "-del")
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
-	d := (&desk{Client: client, t: t, server: server}).on(web.Options{})
+	d.Client = client
+	d = d.on(web.Options{})
 	jid := d.put("mail", "Send")
-	require.Contains(t, d.page("/queues/mail"), "/actions/queue.pause")
+	d.shows("/queues/mail", "/actions/queue.pause")
 
 	page := d.act("queue.pause", form("queue", "mail", "back", "/queues/mail"))
-	require.Contains(t, page, "Redis does not permit this")
+	contains(t, page, "Redis does not permit this", "<code>queue.pause</code>",
+		"/actions/queue.max_concurrency")
 	require.NotContains(t, page, "/actions/queue.pause")
-	require.Contains(t, page, "<code>queue.pause</code>")
-	require.Contains(t, page, "/actions/queue.max_concurrency")
 	requireSound(t, "page", page)
-	got := d.post("queue.pause", form("queue", "mail"))
-	require.Equal(t, http.StatusForbidden, got.StatusCode)
-	require.Contains(t, got.body, "it can be tried again")
+	d.rejected(http.StatusForbidden, "queue.pause", form("queue", "mail"), "it can be tried again")
 
 	page = d.act("job.cancel", form("job", "waiting:"+jid, "back", "/queues/mail"))
 	require.Contains(t, page, "Redis does not permit this")
@@ -46,16 +43,15 @@ func TestButtonsAreThereForWhatIsAllowed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid := d.put("mail", "Send")
 	for _, page := range []string{"/queues/mail", "/jobs/" + jid} {
-		require.Contains(t, d.page(page), "/actions/")
-		require.NotContains(t, d.on(web.Options{ReadOnly: true}).page(page), "/actions/")
+		d.shows(page, "/actions/")
+		d.on(web.Options{ReadOnly: true}).hides(page, "/actions/")
 		some := d.on(web.Options{Allow: func(_ *http.Request, action web.Action) bool {
 			return action == web.ActionJobTag
 		}})
-		require.Contains(t, some.page(page), "/actions/job.tag")
-		require.NotContains(t, some.page(page), "/actions/job.cancel")
+		some.shows(page, "/actions/job.tag")
+		some.hides(page, "/actions/job.cancel")
 	}
-	got := d.on(web.Options{ReadOnly: true}).ask(http.MethodGet, "/actions/job.put", "")
-	require.Equal(t, http.StatusForbidden, got.StatusCode)
+	d.on(web.Options{ReadOnly: true}).refused(http.StatusForbidden, "/actions/job.put")
 }
 
 func TestTheButtonsOfAJobFitItsState(t *testing.T) {
@@ -79,5 +75,44 @@ func TestTheButtonsOfAJobFitItsState(t *testing.T) {
 		for _, action := range unwanted {
 			require.NotContains(t, page, `/actions/job.`+action+`"`, state)
 		}
+	}
+}
+
+// A function of the program that does not return shows and allows less, but spoils no page.
+func TestAMisdeedOfTheProgramIsLogged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send", qless.JID("j"))
+	for _, misdeed := range []func(){func() { panic("of the program") }, runtime.Goexit} {
+		for function, options := range map[string]web.Options{
+			"Allow":  {Allow: func(*http.Request, web.Action) bool { misdeed(); return true }},
+			"User":   {User: func(*http.Request) string { misdeed(); return "" }},
+			"Links":  {Links: func(*qless.Job) []web.Link { misdeed(); return nil }},
+			"Redact": {Redact: func(*qless.Job) { misdeed() }},
+		} {
+			var told bytes.Buffer
+			options.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			d := d.on(options)
+			page := d.shows("/jobs/j", "Send")
+			require.Equal(t, function != "Allow", strings.Contains(page, "/actions/"), function)
+			require.Equal(t, function != "Redact", strings.Contains(page, "&#34;n&#34;: 1"), function)
+			status := d.post("queue.pause", url.Values{"queue": {"mail"}}).StatusCode
+			require.Equal(t, function == "Allow", status == http.StatusForbidden, function)
+			require.Contains(t, told.String(), "Options."+function+" ")
+		}
+	}
+}
+
+func TestAMisdeedOfALookForNamespacesIsLogged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, misdeed := range []func(){func() { panic("of the program") }, runtime.Goexit} {
+		var told bytes.Buffer
+		options := web.Options{
+			Logger:     slog.New(slog.NewTextHandler(&told, nil)),
+			Namespaces: func(context.Context) ([]web.Source, error) { misdeed(); return nil, nil },
+		}
+		d := d.at(web.New(options, web.Source{Client: d.Client}))
+		d.shows("/", "Namespaces")
+		d.handler.(*web.Handler).Close() // waits for the look
+		require.Contains(t, told.String(), "Options.Namespaces ")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,25 +18,48 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
+// newSpaces returns a desk without a dashboard, and namespaces for one.
+func newSpaces(t *testing.T, namespaces ...string) (*desk, []web.Source) {
+	t.Helper()
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	var sources []web.Source
+	for _, namespace := range namespaces {
+		client, err := qless.New(rdb, &qless.ClientConfig{
+			Logger: testkit.Quiet(), Namespace: namespace, WorkerName: "w1",
+		})
+		require.NoError(t, err)
+		sources = append(sources, web.Source{Client: client, Redis: rdb})
+	}
+	return &desk{Client: sources[0].Client, t: t, server: server}, sources
+}
+
+// fill puts things of all kinds into a namespace.
+func (d *desk) fill() {
+	d.t.Helper()
+	ctx := d.t.Context()
+	d.fail("Send", "a/group", "why", qless.Tags{"red"})
+	d.fail("Send", "a/group", "why", qless.Tags{"red"})
+	d.complete("Send")
+	d.recur("mail", "tick", nil, 0)
+	d.pop("mail", 1)
+	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
+	d.do(d.Queue("mail").SetMaxConcurrency(ctx, 3))
+}
+
 func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
 	names := []string{
 		"ql:", `<b pwned>"'&`, "a/b", "..", ".", "/", "日本 語", "{{.}}", "%2f", "a?b#c",
 	}
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	var sources []web.Source
+	d, sources := newSpaces(t, "a:", "b:", "c:", "d:", "e:", "f:", "g:", "h:", "i:", "j:")
 	for i, name := range names {
-		client, err := qless.New(rdb, &qless.ClientConfig{
-			Logger:    testkit.Quiet(),
-			Namespace: string(rune('a'+i)) + ":",
-		})
+		sources[i].Name = name
+		_, err := sources[i].Client.Queue("mail").Put(t.Context(), "Send", nil)
 		require.NoError(t, err)
-		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
-		require.NoError(t, err)
-		sources = append(sources, web.Source{Name: name, Client: client, Redis: rdb})
 	}
-	d := &desk{t: t, server: server}
+	d.fill()
 	d = d.at(web.New(web.Options{Prefix: "/x", Logger: testkit.Quiet()}, sources...))
+	rdb := d.server.Client(t)
 	sum := requireSound(t, "/x/", d.page("/x/"))
 	bases := map[string]bool{}
 	for _, e := range sum {
@@ -49,34 +71,34 @@ func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
 	require.Len(t, bases, len(names), slices.Collect(maps.Keys(bases)))
 
 	before := testkit.Dump(t, rdb, "*")
+	w := newWalker(d, "/x")
 	for base := range bases {
-		w := newWalker(d, base)
-		w.walk()
-		require.Greater(t, w.pages, 5, base)
+		before := w.pages
+		w.walk(base)
+		require.Greater(t, w.pages, before+5, base)
 		got := d.ask(http.MethodPost, base+"/actions/queue.pause",
 			url.Values{"queue": {"mail"}, "back": {base + "/queues/mail"}}.Encode())
 		require.Equal(t, http.StatusSeeOther, got.StatusCode, got.body)
 		require.True(t, strings.HasPrefix(got.Header.Get("Location"), base+"/queues/mail?outcome="), base)
-		require.Contains(t, d.page(got.Header.Get("Location")), "The queue is paused.")
+		d.shows(got.Header.Get("Location"), "The queue is paused.")
 	}
+	t.Logf("%d pages", w.pages)
+	require.Empty(t, w.lost)
+	const base = "/x/in/ql:/"
+	contains(t, w.seen, base+"failures/a%2Fgroup", base+"recurring/tick", base+"limits/api",
+		base+"workers/w1", base+"tags/red")
 	after := testkit.Dump(t, rdb, "*")
-	for i := range names {
-		prefix := string(rune('a'+i)) + ":"
+	for _, source := range sources {
+		prefix := source.Client.Namespace()
 		require.NotContains(t, before, prefix+"paused_queues")
 		require.Contains(t, after, prefix+"paused_queues")
 	}
 }
 
 func TestAnActionOfANamespaceIsRefusedInAnother(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	one, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: "one:"})
-	require.NoError(t, err)
-	two, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: "two:"})
-	require.NoError(t, err)
-	d := &desk{Client: one, t: t, server: server}
-	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, web.Source{Name: "one", Client: one},
-		web.Source{Name: "two", Client: two}))
+	d, sources := newSpaces(t, "one:", "two:")
+	sources[0].Name, sources[1].Name = "one", "two"
+	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, sources...))
 	jid := d.put("mail", "Send")
 	got := d.ask(http.MethodPost, "/in/one/actions/job.cancel", form("job", "waiting:"+jid).Encode())
 	require.Equal(t, http.StatusSeeOther, got.StatusCode)
@@ -93,49 +115,32 @@ func TestAnActionOfANamespaceIsRefusedInAnother(t *testing.T) {
 }
 
 func TestManyNamespacesAreAFewLinksAway(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	var sources []web.Source
+	var names []string
 	for i := range 50 {
-		name := fmt.Sprintf("{mail-%02d}:ql:", i)
-		client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
-		require.NoError(t, err)
-		sources = append(sources, web.Source{Client: client})
+		names = append(names, fmt.Sprintf("{mail-%02d}:ql:", i))
 	}
+	d, sources := newSpaces(t, names...)
 	_, err := sources[7].Client.Queue("mail").Put(t.Context(), "Send", nil)
 	require.NoError(t, err)
-	d := &desk{t: t, server: server}
 	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, sources...))
 	sum := d.page("/")
-	for _, source := range sources {
-		require.Contains(t, sum, ">"+source.Client.Namespace()+"</a></th>")
+	for _, name := range names {
+		require.Contains(t, sum, ">"+name+"</a></th>")
 	}
 	page := d.page("/in/%7Bmail-30%7D:ql:/queues")
 	require.Equal(t, 20, strings.Count(page, `">{mail-`))
-	require.Contains(t, page, `aria-current="true">{mail-30}:ql:</a>`)
-	require.Contains(t, page, `<a href="/">30 more</a>`)
+	contains(t, page, `aria-current="true">{mail-30}:ql:</a>`, `<a href="/">30 more</a>`)
 }
 
 func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	var sources []web.Source
-	for _, name := range []string{"one:", "two:"} {
-		client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
-		require.NoError(t, err)
-		sources = append(sources, web.Source{Client: client})
-	}
-	d := &desk{t: t, server: server}
+	d, sources := newSpaces(t, "one:", "two:")
 	d = d.at(web.New(web.Options{Interval: 10 * time.Millisecond, Logger: testkit.Quiet()}, sources...))
-	page := d.page("/")
-	require.Contains(t, page, `<a href="/" aria-current="page">all</a>`)
+	page := d.shows("/", `<a href="/" aria-current="page">all</a>`)
 	require.NotContains(t, page, `aria-current="true"`)
-	require.Contains(t, d.page("/in/two:/"), `aria-current="true">two:</a>`)
+	d.shows("/in/two:/", `aria-current="true">two:</a>`)
 	require.Contains(t, page, `data-live="/in/one:/live?page=%2F"`)
 
-	served := httptest.NewServer(d.handler)
-	t.Cleanup(served.Close)
-	v, _ := watch(t, served.URL+"/in/one:", "/")
+	v, _ := watch(t, d.serve()+"/in/one:", "/")
 	v.line("event: content")
 	_, err := sources[1].Client.Queue("mail").Put(t.Context(), "Send", nil)
 	require.NoError(t, err)
@@ -144,29 +149,20 @@ func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
 }
 
 func TestANamespaceThatBeginsLaterIsNoticed(t *testing.T) {
-	server := testkit.Start(t)
-	var sources []web.Source
-	for _, name := range []string{"a:", "b:"} {
-		client, err := qless.New(server.Client(t), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
-		require.NoError(t, err)
-		sources = append(sources, web.Source{Client: client})
-	}
+	d, sources := newSpaces(t, "a:", "b:")
 	found := make(chan []web.Source, 1)
 	found <- sources[:1]
 	options := web.Options{Logger: testkit.Quiet(), Interval: time.Millisecond,
 		Namespaces: func(context.Context) ([]web.Source, error) { return <-found, nil }}
-	d := &desk{t: t, server: server}
 	d = d.at(web.New(options, sources[0]))
-	page := d.page("/")
-	require.Contains(t, page, `data-live="/in/a:/live?page=%2F"`)
+	page := d.shows("/", `data-live="/in/a:/live?page=%2F"`)
 	require.NotContains(t, page, "/in/b:/")
 	web.LookAgain(d.handler.(*web.Handler))
 	found <- sources
 	testkit.Until(t, "the new one has a link", func() bool {
 		return strings.Contains(d.page("/"), `href="/in/b:/"`)
 	})
-	page = d.page("/")
-	require.Contains(t, page, `aria-current="page">all</a>`)
+	page = d.shows("/", `aria-current="page">all</a>`)
 	require.NotContains(t, page, "/queues", "the navigation of a namespace")
-	require.Contains(t, d.page("/in/b:/queues"), "There are no queues yet")
+	d.shows("/in/b:/queues", "There are no queues yet")
 }

@@ -96,12 +96,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			return k
 		}},
 		{"retry one kind since a time", 4, func(d *desk, c func() *clicker) *clicker {
-			old := d.ago(5 * time.Hour)
-			_, err := old.Queue("mail").Put(t.Context(), "Send", nil)
-			d.do(err)
-			jobs, err := old.Queue("mail").Pop(t.Context(), 1)
-			d.do(err)
-			d.do(jobs[0].Fail(t.Context(), "timeout", "old"))
+			d.ago(5*time.Hour).fail("Send", "timeout", "old")
 			d.fail("Send", "timeout", "new")
 			k := c()
 			k.click("/failures")
@@ -116,8 +111,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 		}},
 		{"a job by a value in its data", 2, func(d *desk, c func() *clicker) *clicker {
 			d.putMany("mail", "Send", 300)
-			jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]any{"customer": map[string]int{"id": 4107}})
-			d.do(err)
+			jid := d.putData("mail", "Send", map[string]any{"customer": map[string]int{"id": 4107}})
 			k := c()
 			k.search("/find", "q", "data.customer.id=4107")
 			require.Equal(t, []string{jid}, found(k.page))
@@ -126,8 +120,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 		}},
 		{"what a stuck worker does", 2, func(d *desk, c func() *clicker) *clicker {
 			jid := d.put("mail", "Import")
-			jobs, err := d.Queue("mail").Pop(t.Context(), 1)
-			d.do(err)
+			jobs := d.pop("mail", 1)
 			d.do(jobs[0].SetProgress(t.Context(), 3, 9, "reading"))
 			k := c()
 			k.click("/workers")
@@ -136,10 +129,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			return k
 		}},
 		{"cancel a batch", 4, func(d *desk, c func() *clicker) *clicker {
-			batch, err := d.NewBatch(t.Context(), "news", qless.JobSpec{Klass: "Sum"})
-			d.do(err)
-			_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}})
-			d.do(err)
+			batch := d.batch("news", qless.JobSpec{Klass: "Sum"}, "mail", "Send", 2)
 			k := c()
 			k.click("/batches")
 			k.click("/jobs/" + batch.ID)
@@ -201,8 +191,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			for range 12 {
 				d.put("mail", "Sync", qless.Limits{"api/1"})
 			}
-			_, err := d.Queue("mail").Pop(t.Context(), 2)
-			d.do(err)
+			d.pop("mail", 2)
 			k := c()
 			k.click("/limits/api%2F1")
 			require.Contains(t, k.page, `Klasses</dt><dd><a href="/klasses/Sync">Sync</a> 1`)

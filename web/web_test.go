@@ -1,13 +1,16 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,15 +31,8 @@ type desk struct {
 
 func newDesk(t *testing.T, options web.Options) *desk {
 	t.Helper()
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), WorkerName: "w1"})
-	require.NoError(t, err)
-	if options.Logger == nil {
-		options.Logger = testkit.Quiet()
-	}
-	d := &desk{Client: client, t: t, server: server}
-	return d.at(web.New(options, web.Source{Client: client, Redis: rdb}))
+	d := &desk{t: t, server: testkit.Start(t)}
+	return d.as(qless.ClientConfig{}).on(options)
 }
 
 // An answer is a response of the dashboard.
@@ -74,6 +70,46 @@ func (d *desk) page(target string) string {
 	return got.body
 }
 
+// shows requires that a page has texts, and returns it.
+func (d *desk) shows(target string, texts ...string) string {
+	d.t.Helper()
+	page := d.page(target)
+	contains(d.t, page, texts...)
+	return page
+}
+
+// hides requires that a page lacks texts.
+func (d *desk) hides(target string, texts ...string) {
+	d.t.Helper()
+	lacks(d.t, d.page(target), texts...)
+}
+
+// conceals requires that neither pages nor their JSON have a text.
+func (d *desk) conceals(text string, targets ...string) {
+	d.t.Helper()
+	for _, target := range targets {
+		d.hides(target, text)
+		got := d.ask(http.MethodGet, target, "", "Accept", "application/json")
+		require.NotContains(d.t, got.body, text, target)
+	}
+}
+
+// contains requires that a page, or a set, has texts.
+func contains(t *testing.T, page any, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.Contains(t, page, text)
+	}
+}
+
+// lacks requires that a page has none of some texts.
+func lacks(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.NotContains(t, page, text)
+	}
+}
+
 // act does an action, and returns the page that follows.
 func (d *desk) act(action string, form url.Values) string {
 	d.t.Helper()
@@ -85,17 +121,72 @@ func (d *desk) act(action string, form url.Values) string {
 
 func (d *desk) put(queue, klass string, options ...qless.PutOption) string {
 	d.t.Helper()
-	jid, err := d.Queue(queue).Put(context.Background(), klass, map[string]int{"n": 1}, options...)
+	return d.putData(queue, klass, map[string]int{"n": 1}, options...)
+}
+
+func (d *desk) putData(queue, klass string, data any, options ...qless.PutOption) string {
+	d.t.Helper()
+	jid, err := d.Queue(queue).Put(context.Background(), klass, data, options...)
 	require.NoError(d.t, err)
 	return jid
 }
 
+// pop pops jobs of a queue.
+func (d *desk) pop(queue string, n int) []*qless.Job {
+	d.t.Helper()
+	jobs, err := d.Queue(queue).Pop(context.Background(), n)
+	require.NoError(d.t, err)
+	return jobs
+}
+
+// recur puts a recurring job of the klass Tick, whose first job is due after a time.
+func (d *desk) recur(queue, jid string, data any, first time.Duration) {
+	d.t.Helper()
+	_, err := d.Queue(queue).Recur(context.Background(), "Tick", data, time.Hour, qless.JID(jid),
+		qless.Offset(first))
+	require.NoError(d.t, err)
+}
+
+// batch opens a batch with members of a klass.
+func (d *desk) batch(queue string, callback qless.JobSpec, members, klass string, n int) *qless.Batch {
+	d.t.Helper()
+	batch, err := d.NewBatch(context.Background(), queue, callback)
+	require.NoError(d.t, err)
+	specs := slices.Repeat([]qless.JobSpec{{Klass: klass}}, n)
+	_, err = batch.Add(context.Background(), members, specs)
+	require.NoError(d.t, err)
+	return batch
+}
+
+func (d *desk) job(jid string) *qless.Job {
+	d.t.Helper()
+	job, err := d.Job(context.Background(), jid)
+	require.NoError(d.t, err)
+	return job
+}
+
+// as returns a desk with another client of the same server, and no dashboard.
+func (d *desk) as(config qless.ClientConfig) *desk {
+	d.t.Helper()
+	config.Logger = testkit.Quiet()
+	config.WorkerName = cmp.Or(config.WorkerName, "w1")
+	client, err := qless.New(d.server.Client(d.t), &config)
+	require.NoError(d.t, err)
+	return &desk{Client: client, t: d.t, server: d.server}
+}
+
+// ago returns a desk in whose opinion it is earlier.
+func (d *desk) ago(ago time.Duration) *desk {
+	d.t.Helper()
+	return d.as(qless.ClientConfig{Clock: func() time.Time { return time.Now().Add(-ago) }})
+}
+
 func TestTheFirstPageShowsTheQueues(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/"), "There are no queues yet")
+	d.shows("/", "There are no queues yet")
 	d.put("mail", "Send")
 	d = d.at(web.New(web.Options{}, web.Source{Client: d.Client}))
-	require.Contains(t, d.page("/"), `<a href="/queues/mail">mail</a>`)
+	d.shows("/", `<a href="/queues/mail">mail</a>`)
 }
 
 // at returns a desk with another dashboard.
@@ -110,21 +201,19 @@ func TestTheFirstPageSaysHowManyJobsHaveFailed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.fail("Send", "timeout", "why")
 	d.fail("Send", "other", "why")
-	require.Contains(t, d.page("/"), `<a class="bad" href="/failures">2</a>`)
+	d.shows("/", `<a class="bad" href="/failures">2</a>`)
 }
 
 func TestASelectedJobIsCanceledUnlessItHasChanged(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid, other := d.put("mail", "Send"), d.put("mail", "Send")
-	require.Contains(t, d.page("/queues/mail"), `value="waiting:`+jid+`"`)
-	require.Contains(t, d.page("/jobs/"+jid), "&#34;n&#34;: 1")
+	d.shows("/queues/mail", `value="waiting:`+jid+`"`)
+	d.shows("/jobs/"+jid, "&#34;n&#34;: 1")
 	page := d.act("job.cancel", url.Values{"job": {"waiting:" + jid, "running:" + other}, "back": {"/queues/mail"}})
-	require.Contains(t, page, "1 job canceled.")
-	require.Contains(t, page, "has changed since")
+	contains(t, page, "1 job canceled.", "has changed since")
 	_, err := d.Job(t.Context(), jid)
 	require.ErrorIs(t, err, qless.ErrNotFound)
-	_, err = d.Job(t.Context(), other)
-	require.NoError(t, err)
+	d.job(other)
 }
 
 func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
@@ -156,12 +245,11 @@ func TestRequestsForOtherHostsAreRefused(t *testing.T) {
 
 func TestRequestsOverTheLoopbackInterfaceNameIt(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	server := httptest.NewServer(d.handler)
-	defer server.Close()
+	address := d.serve()
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost:1234": http.StatusOK, "evil.example": http.StatusForbidden,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/", nil)
 		require.NoError(t, err)
 		r.Host = host
 		got, err := http.DefaultClient.Do(r)
@@ -181,9 +269,10 @@ func TestTheFilesAreNotListed(t *testing.T) {
 
 func TestAnEnvironmentHasANameAndAColour(t *testing.T) {
 	d := newDesk(t, web.Options{Environment: "production", Colour: "red"})
-	page := d.page("/queues")
-	require.Contains(t, page, `<b class="environment red">production</b>`)
-	require.Contains(t, page, "<title>Queues · ql: · production · qless</title>")
-	_, err := web.New(web.Options{Colour: "pink"}, web.Source{Client: d.Client})
-	require.ErrorIs(t, err, qless.ErrInvalid)
+	d.shows("/queues", `<b class="environment red">production</b>`,
+		"<title>Queues · ql: · production · qless</title>")
+	for _, options := range []web.Options{{Colour: "pink"}, {Interval: -1}, {Late: -time.Second}} {
+		_, err := web.New(options, web.Source{Client: d.Client})
+		require.ErrorIs(t, err, qless.ErrInvalid, "%+v", options)
+	}
 }

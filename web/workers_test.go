@@ -16,7 +16,7 @@ import (
 
 func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	require.Contains(t, d.page("/workers"), "No worker was seen lately")
+	d.shows("/workers", "No worker was seen lately")
 	jid := d.put("mail", "Send")
 	started, done := make(chan struct{}), make(chan struct{})
 	d.worker("the worker/1", qless.WorkerConfig{Concurrency: 3}, "mail", map[string]qless.Handler{
@@ -36,16 +36,12 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 	})
 	link := d.linkTo(page, "/workers/")
 	require.Equal(t, "/workers/the%20worker%2F1", link)
-	require.Contains(t, page, "1 of 3")
-	require.Contains(t, page, ">working</span>")
-	require.Contains(t, d.page("/workers?queue=mail"), link)
-	require.Contains(t, d.page("/workers?queue=other"), "No known worker takes jobs from this queue")
+	contains(t, page, "1 of 3", ">working</span>")
+	d.shows("/workers?queue=mail", link)
+	d.shows("/workers?queue=other", "No known worker takes jobs from this queue")
 
-	page = d.page(link)
-	require.Contains(t, page, `value="running:`+jid+`"`)
-	require.Contains(t, page, "1 of 3 busy")
-	require.Contains(t, page, `action="/actions/worker.forget"`)
-	require.Contains(t, page, `name="worker" value="the worker/1"`)
+	d.shows(link, `value="running:`+jid+`"`, "1 of 3 busy", `action="/actions/worker.forget"`,
+		`name="worker" value="the worker/1"`)
 	data := d.read(link)
 	require.EqualValues(t, 1, data["running"])
 	require.Equal(t, jid, data["jobs"].([]any)[0].(map[string]any)["jid"])
@@ -54,28 +50,18 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
 	clock := testkit.NewClock()
 	d := newDesk(t, web.Options{})
-	client, err := qless.New(d.server.Client(t), &qless.ClientConfig{
-		Clock:      clock.Now,
-		Logger:     testkit.Quiet(),
-		WorkerName: "silent",
-	})
-	d.do(err)
-	d.Client = client
-	d = d.again(web.Options{})
+	d = d.as(qless.ClientConfig{Clock: clock.Now, WorkerName: "silent"}).again(web.Options{})
 	jid := d.put("mail", "Send")
-	_, err = client.Queue("mail").Pop(t.Context(), 1)
-	d.do(err)
-	page := d.page("/workers")
-	require.Contains(t, page, `<a href="/workers/silent">silent</a>`)
-	require.Contains(t, page, "No details: not a Go worker.")
+	d.pop("mail", 1)
+	d.shows("/workers", `<a href="/workers/silent">silent</a>`,
+		"No details: not a Go worker.")
 	clock.Advance(2 * time.Minute)
 	d = d.again(web.Options{})
 	data := d.read("/workers/silent")
 	require.EqualValues(t, 1, data["stalled"])
 	require.EqualValues(t, 0, data["running"])
-	require.Contains(t, d.page("/workers/silent"), jid)
-	page = d.refused(http.StatusNotFound, "/workers/nobody")
-	require.Contains(t, page, "No worker of this name is listed")
+	d.shows("/workers/silent", jid)
+	d.refused(http.StatusNotFound, "/workers/nobody", "No worker of this name is listed")
 }
 
 func TestARunIsShownBesideUsualOnes(t *testing.T) {
@@ -87,10 +73,8 @@ func TestARunIsShownBesideUsualOnes(t *testing.T) {
 	})
 	pop := func(klass string, ago time.Duration) *qless.Job {
 		then := d.ago(ago)
-		_, err := then.Queue("mail").Put(t.Context(), klass, nil)
-		d.do(err)
-		jobs, err := then.Queue("mail").Pop(t.Context(), 1)
-		d.do(err)
+		then.put("mail", klass)
+		jobs := then.pop("mail", 1)
 		require.Len(t, jobs, 1)
 		return jobs[0]
 	}
