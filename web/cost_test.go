@@ -138,7 +138,7 @@ func (d *desk) spent(rdb *redis.Client) (sum cost) {
 			sum.bytes, _ = strconv.Atoi(value)
 		}
 		command, isCommand := strings.CutPrefix(name, "cmdstat_")
-		if !isCommand || command == "info" {
+		if !isCommand || command == "info" || command == "hello" || strings.HasPrefix(command, "client|") {
 			continue
 		}
 		var calls int
