@@ -1255,9 +1255,7 @@ item.waits = #item.old.ended < #before
 end
 elseif name == 'read_put' then
 function lib.read_put(puts, queue, jid, klass, data, delay)
-if not klass then
-	lib.reject('Put', 'Arg "klass" missing')
-end
+lib.required('Put', 'klass', klass)
 local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 if last == first + 1 and ARGV[first] == 'new' then
 	checked = 'new'
@@ -1735,6 +1733,10 @@ end
 elseif name == 'next_part' then
 function lib.next_part(reply)
 return reply[1] == '0' and '' or reply[1]
+end
+elseif name == 'not_empty' then
+function lib.not_empty(text)
+return text ~= '' and text or nil
 end
 elseif name == 'note_life' then
 function lib.note_life(jid, ends)
@@ -4913,10 +4915,7 @@ end
 local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 if ARGV[9] == 'here' then
 item.here = true
-item.since = ARGV[10] ~= '' and ARGV[10] or nil
-if item.group == '' then
-	item.group = nil
-end
+item.since, item.group = ARGV[10] ~= '' and ARGV[10] or nil, item.group ~= '' and item.group or nil
 if ARGV[11] then
 	item.data = ARGV[11]
 	local text = item.data
@@ -5189,7 +5188,7 @@ local item
 repeat
 	local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -6120,46 +6119,25 @@ try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 return now + seconds
 elseif command == 'fail' then
-local jid
-do
-local text = ARGV[3]
+local function required(area, name, text)
 if not text then
-	cold(stamp, now).reject_missing('Job', 'jid')
+	cold(stamp, now).reject_missing(area, name)
 end
-jid = text
+return text
 end
-local worker
-do
-local text = ARGV[4]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'worker')
-end
-worker = text
-end
-local group
-do
-local text = ARGV[5]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'group')
-end
-group = text
-end
-local message, data = ARGV[6], ARGV[7]
-if not message then
-cold(stamp, now).reject('Fail', 'Arg "message" missing')
-end
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Fail', 'worker', ARGV[4])
+local group = required('Fail', 'group', ARGV[5])
+local message, data = required('Fail', 'message', ARGV[6]), ARGV[7]
 if data then
 local ok, value, problem = pcall(cjson.decode, data)
 if not ok or problem then
 	cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 end
 end
-local item = {jid = jid, group = group, message = message, data = data or ''}
+local item = {jid = jid, group = group, message = message, data = data or '', since = ARGV[9] ~= '' and ARGV[9] or nil}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
 item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
-end
-if ARGV[9] and ARGV[9] ~= '' then
-item.since = ARGV[9]
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -6956,16 +6934,10 @@ for first = 0, 1000 - 1, 100 do
 end
 return found
 end
-local state = ARGV[3]
-if not state then
-lib.reject('Jobs', 'Arg "state" missing')
-end
+local state = lib.required('Jobs', 'state', ARGV[3])
 if state == 'complete' then
-local first, theirs = 4, names_queue()
-if theirs then
-	first = 5
-end
-local offset, count = page(first)
+local theirs = names_queue()
+local offset, count = page(theirs and 5 or 4)
 if theirs and theirs ~= '' then
 	return completed_in(theirs, offset, count)
 end
@@ -7131,10 +7103,7 @@ var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local queue = lib.named('Queue', 'queue', ARGV[3])
 local jid = lib.named('Recur', 'jid', ARGV[4])
-local klass, data = ARGV[5], ARGV[6]
-if not klass then
-lib.reject('Recur', 'Arg "klass" missing')
-end
+local klass, data = lib.required('Recur', 'klass', ARGV[5]), ARGV[6]
 lib.json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
 lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
@@ -7509,17 +7478,9 @@ for i = 1, #some do
 end
 return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 end
-local function given(i)
-return ARGV[i] and ARGV[i] ~= ''
-end
-local worker = ARGV[3]
-if worker == '' then
-worker = nil
-end
-local first, last = 0, -1
+local worker, first, last = lib.not_empty(ARGV[3]), lib.not_empty(ARGV[4]), lib.not_empty(ARGV[5])
 if not worker then
-first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
-last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+first, last = lib.integer('Workers', 'first', first or 0), lib.integer('Workers', 'last', last or -1)
 end
 forget_old()
 if worker then
@@ -7627,10 +7588,7 @@ elseif command == 'config.set' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local option = lib.required('config.set', 'option', ARGV[3])
-local value = ARGV[4]
-if not value then
-lib.reject('config.set', 'Arg "value" missing')
-end
+local value = lib.required('config.set', 'value', ARGV[4])
 lib.must_publish()
 call('hset', prefix .. 'config', option, value)
 lib.publish('log', cjson.encode({event = 'config_set', option = option, value = value}))

@@ -1682,9 +1682,7 @@ item.waits = #item.old.ended < #before
 end
 elseif name == 'read_put' then
 function lib.read_put(puts, queue, jid, klass, data, delay)
-if not klass then
-	lib.reject('Put', 'Arg "klass" missing')
-end
+lib.required('Put', 'klass', klass)
 local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 if last == first + 1 and ARGV[first] == 'new' then
 	checked = 'new'
@@ -2314,7 +2312,7 @@ return reply[1] == '0' and '' or reply[1]
 end
 elseif name == 'not_empty' then
 function lib.not_empty(text)
-return text and text ~= '' and text or nil
+return text ~= '' and text or nil
 end
 elseif name == 'not_owned' then
 function lib.not_owned(area, jid, job, worker, since)
@@ -4864,6 +4862,14 @@ for i = 1, #wanted do
 end
 return found
 end
+elseif name == 'not_negative' then
+function lib.not_negative(area, name, text)
+local n = lib.number(area, name, text)
+if n < 0 then
+	lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return n
+end
 elseif name == 'note_options' then
 function lib.note_options(puts, item, delay)
 local first, last = puts.from, puts.to
@@ -6527,10 +6533,7 @@ end
 local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 if ARGV[9] == 'here' then
 item.here = true
-item.since = ARGV[10] ~= '' and ARGV[10] or nil
-if item.group == '' then
-	item.group = nil
-end
+item.since, item.group = ARGV[10] ~= '' and ARGV[10] or nil, item.group ~= '' and item.group or nil
 if ARGV[11] then
 	item.data = ARGV[11]
 	local text = item.data
@@ -7009,8 +7012,7 @@ repeat
 	end
 	queues, list = cold(stamp, now).read_many(first)
 until true
-local order, seconds = given.order or 'ordered', false
-local cursor, owed = 0, var.none
+local order, cursor, owed = given.order or 'ordered', 0, var.none
 if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
 	cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 end
@@ -7019,13 +7021,7 @@ if order == 'weighted' then
 elseif given.cursor then
 	cursor = whole('Reserve', 'cursor', given.cursor)
 end
-if given.lock then
-	seconds = number('Reserve', 'lock', given.lock)
-	if seconds < 0 then
-		cold(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
-	end
-end
-ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
+ask = {worker = worker, lock_time = given.lock and cold(stamp, now).not_negative('Reserve', 'lock', given.lock) or false, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -7680,7 +7676,7 @@ local function add(queue, jid, klass, data, delay)
 local item
 repeat
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -8094,7 +8090,7 @@ local item
 repeat
 	local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -9618,46 +9614,25 @@ brief = brief and item.state == 'complete'
 end
 return brief and var.none or outcomes
 elseif command == 'fail' then
-local jid
-do
-local text = ARGV[3]
+local function required(area, name, text)
 if not text then
-	cold(stamp, now).reject_missing('Job', 'jid')
+	cold(stamp, now).reject_missing(area, name)
 end
-jid = text
+return text
 end
-local worker
-do
-local text = ARGV[4]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'worker')
-end
-worker = text
-end
-local group
-do
-local text = ARGV[5]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'group')
-end
-group = text
-end
-local message, data = ARGV[6], ARGV[7]
-if not message then
-cold(stamp, now).reject('Fail', 'Arg "message" missing')
-end
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Fail', 'worker', ARGV[4])
+local group = required('Fail', 'group', ARGV[5])
+local message, data = required('Fail', 'message', ARGV[6]), ARGV[7]
 if data then
 local ok, value, problem = pcall(cjson.decode, data)
 if not ok or problem then
 	cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 end
 end
-local item = {jid = jid, group = group, message = message, data = data or ''}
+local item = {jid = jid, group = group, message = message, data = data or '', since = ARGV[9] ~= '' and ARGV[9] or nil}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
 item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
-end
-if ARGV[9] and ARGV[9] ~= '' then
-item.since = ARGV[9]
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -9837,7 +9812,6 @@ if amount < 0 then
 end
 tries = amount + 0
 end
-local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
 cold(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end
@@ -9847,9 +9821,7 @@ if not text then
 	cold(stamp, now).reject_missing('End', 'group')
 end
 end
-if result then
-result = cold(stamp, now).strict_json('End', 'result', result)
-end
+local result = ARGV[8] and cold(stamp, now).strict_json('End', 'result', ARGV[8])
 local key = prefix .. 'j:' .. jid
 local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts'))
 if not state then
@@ -10966,16 +10938,10 @@ for first = 0, 1000 - 1, 100 do
 end
 return found
 end
-local state = ARGV[3]
-if not state then
-lib.reject('Jobs', 'Arg "state" missing')
-end
+local state = lib.required('Jobs', 'state', ARGV[3])
 if state == 'complete' then
-local first, theirs = 4, names_queue()
-if theirs then
-	first = 5
-end
-local offset, count = page(first)
+local theirs = names_queue()
+local offset, count = page(theirs and 5 or 4)
 if theirs and theirs ~= '' then
 	return completed_in(theirs, offset, count)
 end
@@ -11235,10 +11201,7 @@ var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local queue = lib.named('Queue', 'queue', ARGV[3])
 local jid = lib.named('Recur', 'jid', ARGV[4])
-local klass, data = ARGV[5], ARGV[6]
-if not klass then
-lib.reject('Recur', 'Arg "klass" missing')
-end
+local klass, data = lib.required('Recur', 'klass', ARGV[5]), ARGV[6]
 lib.json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
 lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
@@ -11968,7 +11931,7 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local queue = lib.required('Release', 'queue', ARGV[4])
 local worker = lib.required('Release', 'worker', ARGV[5])
-local item = {jid = jid, queue = queue, here = true, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil}
+local item = {jid = jid, queue = queue, here = true, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = lib.not_empty(ARGV[8])}
 lib.json('Release', 'data', item.data)
 lib.must_publish()
 local problem = lib.release(worker, item)
@@ -12074,17 +12037,9 @@ for i = 1, #some do
 end
 return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 end
-local function given(i)
-return ARGV[i] and ARGV[i] ~= ''
-end
-local worker = ARGV[3]
-if worker == '' then
-worker = nil
-end
-local first, last = 0, -1
+local worker, first, last = lib.not_empty(ARGV[3]), lib.not_empty(ARGV[4]), lib.not_empty(ARGV[5])
 if not worker then
-first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
-last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+first, last = lib.integer('Workers', 'first', first or 0), lib.integer('Workers', 'last', last or -1)
 end
 forget_old()
 if worker then
@@ -12400,13 +12355,6 @@ local worker = lib.required('Progress', 'worker', ARGV[3])
 if (#ARGV - 3) % 5 ~= 0 then
 lib.reject('Progress', 'Each job needs 5 args')
 end
-local function amount(name, text)
-local n = lib.number('Progress', name, text)
-if n < 0 then
-	lib.reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
-end
-return n
-end
 local function set(item)
 local key = lib.job_key(item.jid)
 local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
@@ -12429,7 +12377,7 @@ end
 end
 local items = {}
 for i = 4, #ARGV, 5 do
-items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4], done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3])}
+items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = lib.not_empty(ARGV[i + 1]), note = ARGV[i + 4], done = lib.not_negative('Progress', 'done', ARGV[i + 2]), total = lib.not_negative('Progress', 'total', ARGV[i + 3])}
 end
 lib.must_publish()
 local outcomes = {}
@@ -12665,10 +12613,7 @@ elseif command == 'config.set' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local option = lib.required('config.set', 'option', ARGV[3])
-local value = ARGV[4]
-if not value then
-lib.reject('config.set', 'Arg "value" missing')
-end
+local value = lib.required('config.set', 'value', ARGV[4])
 lib.must_publish()
 call('hset', prefix .. 'config', option, value)
 lib.publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
@@ -12678,10 +12623,7 @@ elseif command == 'limit.hold' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-local seconds = lib.number('Limit', 'seconds', ARGV[4])
-if seconds < 0 then
-lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local seconds = lib.not_negative('Limit', 'seconds', ARGV[4])
 lib.must_publish()
 if seconds > 0 then
 call('hset', prefix .. 'x:limits', name .. ' hold', lib.exact(now + seconds))
@@ -12693,8 +12635,7 @@ return
 elseif command == 'limit.info' then
 var = var or {none = {}}
 cold(stamp, now)
-local name = lib.required('Limit', 'name', ARGV[3])
-lib.check_limit_name('Limit', name)
+local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 local limit = lib.read_limit(name, 1)
 local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
 local wait = lib.limit_key(name, 'wait')
@@ -12726,10 +12667,7 @@ elseif command == 'reschedule' then
 var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
-local delay = lib.number('Reschedule', 'seconds', ARGV[4])
-if delay < 0 then
-lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local delay = lib.not_negative('Reschedule', 'seconds', ARGV[4])
 local key = lib.job_key(jid)
 local state, queue, priority, stored, parked = unpack(call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))
 if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then

@@ -20,16 +20,13 @@
 local jid = required('Job', 'jid', ARGV[3])
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
 local tries = whole('End', 'tries', ARGV[7])
-local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
   reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end
 if as == 'failed' then
   required('End', 'group', group ~= '' and group)
 end
-if result then
-  result = strict_json('End', 'result', result)
-end
+local result = ARGV[8] and strict_json('End', 'result', ARGV[8])
 
 local key = job_key(jid)
 local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(

@@ -20,10 +20,7 @@ local item = {
 }
 if ARGV[9] == 'here' then
   item.here = true
-  item.since = ARGV[10] ~= '' and ARGV[10] or nil
-  if item.group == '' then
-    item.group = nil
-  end
+  item.since, item.group = not_empty(ARGV[10]), not_empty(item.group)
   if ARGV[11] then
     item.data = ARGV[11]
     json('Retry', 'data', item.data)

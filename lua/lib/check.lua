@@ -70,6 +70,15 @@ local function number(area, name, text)
   return n
 end
 
+-- Checks a number that is not negative.
+local function not_negative(area, name, text) -- cold
+  local n = number(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+
 local function integer(area, name, text)
   local value = number(area, name, text)
   if value % 1 ~= 0 or math.abs(value) > 2147483647 then
@@ -141,6 +150,11 @@ end
 -- The same for a JSON array of jids.
 local function read_dependencies(area, text) -- cold
   return check_dependencies(area, names(area, 'depends', text), 1)
+end
+
+-- Returns a text, or nil if it is missing or empty.
+local function not_empty(text)
+  return text ~= '' and text or nil
 end
 
 -- Reads options: pairs of arguments, from ARGV[first] to ARGV[last].
