@@ -1162,10 +1162,6 @@ elseif name == 'new_puts' then
 function lib.new_puts(worker, checked)
 return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 end
-elseif name == 'no_batch' then
-function lib.no_batch(jid)
-return lib.new_problem('invalid', jid, 'is not a batch')
-end
 elseif name == 'no_queue' then
 function lib.no_queue(jid)
 return lib.new_problem('invalid', jid, 'is in no queue')
@@ -1840,6 +1836,12 @@ end
 elseif name == 'queue_key' then
 function lib.queue_key(queue, part)
 return prefix .. 'q:' .. queue .. '-' .. part
+end
+elseif name == 'raise_any' then
+function lib.raise_any(area, problem)
+if problem then
+	lib.raise(area, problem)
+end
 end
 elseif name == 'read_gift' then
 function lib.read_gift(area, first, last)
@@ -2544,14 +2546,16 @@ local opens = time and time + limit.per
 return opens and opens > now and opens or nil
 end
 elseif name == 'read_batch' then
-function lib.read_batch(area, jid)
+function lib.read_batch(area, jid, takes)
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-if state ~= 'depends' then
+if takes and state ~= 'depends' then
 	lib.raise(area, lib.not_depending(jid, state))
+elseif not state then
+	lib.raise(area, lib.no_job(jid))
 elseif not lib.is_batch(stored) then
-	lib.raise(area, lib.no_batch(jid))
+	lib.raise(area, lib.new_problem('invalid', jid, 'is not a batch'))
 end
-return stored
+return stored, state
 end
 elseif name == 'read_claim' then
 function lib.read_claim(area, text)
@@ -3132,9 +3136,7 @@ if #item.depends == 0 then
 	item.others = item.others or var.none
 elseif not item.others then
 	local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-	if problem then
-		lib.raise('Put', problem)
-	end
+	lib.raise_any('Put', problem)
 	item.others, item.waits = others, item.waits or #others > 0
 end
 if item.waits then
@@ -3776,7 +3778,7 @@ for _, item in ipairs(items) do
 	local jid = item.given.batch
 	if jid then
 		local batch = batches[jid]
-		batch.stored = batch.stored or lib.read_batch(area, jid)
+		batch.stored = batch.stored or lib.read_batch(area, jid, true)
 		if item.old or #item.depends > 0 then
 			batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 		end
@@ -4496,10 +4498,7 @@ local changes
 for _, item in ipairs(items) do
 	if item.old and item.checked and item.others[1] then
 		changes = changes or lib.changes_of(items)
-		local problem = lib.circle_of(item.jid, item.others, changes)
-		if problem then
-			lib.raise('Put', problem)
-		end
+		lib.raise_any('Put', lib.circle_of(item.jid, item.others, changes))
 	end
 end
 end
@@ -4936,7 +4935,6 @@ end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function finite(text, default)
 local n = text and tonumber(text)
 if n and n - n == 0 then
@@ -4953,121 +4951,124 @@ elseif owner ~= worker or since and since ~= job[3] then
 end
 end
 var = var or {}
-repeat
-local worker = required('Retry', 'worker', ARGV[5])
-local problem3
-repeat
-	local key = prefix .. 'j:' .. item.jid
-	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-	local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
-	if problem2 then
-		problem3 = problem2
-		break
-	end
-	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-	if not queue then
-		problem3 = cold(stamp, now).no_queue(item.jid)
-		break
-	elseif item.here and item.queue ~= queue then
-		problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
-		break
-	end
-	item.key, item.current, item.priority = key, queue, priority
-	item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
-	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-	if item.result then
-		item.ended = cold(stamp, now).result_field('failed', time, item.result)
-	end
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local queue, group, message = item.queue, item.group, item.message
-item.remaining = item.remaining - 1
-local failure
-if group and message then
-	failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-end
-if item.remaining < 0 then
-	problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
-	break
-end
-local state
-repeat
-	local score = finite(item.priority, 0) - now / 10000000000
-	local state2, part = 'waiting', 'work'
-	if item.delay > 0 then
-		state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-	end
-	local reply
-	do
-		local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-		local reply2 = try('zadd', key, score2, member)
-		if type(reply2) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply2 = try('zadd', key, score2, member)
-		end
-		reply = reply2
-	end
-	if type(reply) == 'table' then
-		state, problem3 = nil, reply
-		break
-	end
-	state, problem3 = state2
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local fields = {'remaining', item.remaining, 'state', state}
-if failure then
-	fields[5], fields[6] = 'failure', failure
-end
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local worker = required('Retry', 'worker', ARGV[5])
+	local problem3
+	repeat
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
+		if problem2 then
+			problem3 = problem2
+			break
+		end
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			problem3 = cold(stamp, now).no_queue(item.jid)
+			break
+		elseif item.here and item.queue ~= queue then
+			problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
+			break
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+		if item.result then
+			item.ended = cold(stamp, now).result_field('failed', time, item.result)
+		end
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local queue, group, message = item.queue, item.group, item.message
+	item.remaining = item.remaining - 1
+	local failure
+	if group and message then
+		failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+	end
+	if item.remaining < 0 then
+		problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
+		break
+	end
+	local state
+	repeat
+		local score = finite(item.priority, 0) - now / 10000000000
+		local state2, part = 'waiting', 'work'
+		if item.delay > 0 then
+			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+		end
+		local reply
+		do
+			local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+			local reply2 = try('zadd', key, score2, member)
+			if type(reply2) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply2 = try('zadd', key, score2, member)
+			end
+			reply = reply2
+		end
+		if type(reply) == 'table' then
+			state, problem3 = nil, reply
+			break
+		end
+		state, problem3 = state2
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local fields = {'remaining', item.remaining, 'state', state}
+	if failure then
+		fields[5], fields[6] = 'failure', failure
+	end
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'retried' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
+	if queue ~= item.current then
+		cold(stamp, now).know_unlisted(queue)
+		var.has_filled = true
+		if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			call('expire', prefix .. 'x:filled', 1)
+		end
 	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
+	cold(stamp, now).wake_for(queue, item.delay)
+	if item.stored then
+		cold(stamp, now).stop_limited(item.jid, item.stored)
 	end
-	if item.ended and 'retried' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-if queue ~= item.current then
-	cold(stamp, now).know_unlisted(queue)
-	var.has_filled = true
-	if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-		call('expire', prefix .. 'x:filled', 1)
-	end
-end
-cold(stamp, now).wake_for(queue, item.delay)
-if item.stored then
-	cold(stamp, now).stop_limited(item.jid, item.stored)
-end
 until true
 if problem then
-cold(stamp, now).raise('Retry', problem)
+	cold(stamp, now).raise('Retry', problem)
+end
 end
 return item.remaining
 elseif command == 'put' then
@@ -6142,7 +6143,6 @@ end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function entry(at, what, details)
 return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
@@ -6192,96 +6192,99 @@ if item.result then
 	item.ended = cold(stamp, now).result_field('failed', time, item.result)
 end
 end
-repeat
-local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-if problem2 then
-	problem = problem2
-	break
-end
-local jid, group, message = item.jid, item.group, item.message
-try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-	try('publish', prefix .. 'failed', jid)
-end
-local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+	if problem2 then
+		problem = problem2
+		break
+	end
+	local jid, group, message = item.jid, item.group, item.message
+	try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+	if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+		try('publish', prefix .. 'failed', jid)
+	end
+	local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'failed' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
-	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
-	end
-	if item.ended and 'failed' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-do
-	local queue = item.current
-	try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local cap, keep
-do
-	local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-	cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
-end
-do
-	local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-	local length = try('rpush', key .. '-history', text)
-	if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-		cold(stamp, now).trim_history(key .. '-history', length, cap)
-	end
-end
-do
-	local queue = item.current
 	do
+		local queue = item.current
+		try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+	end
+	local cap, keep
+	do
+		local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+	end
+	do
+		local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+		local length = try('rpush', key .. '-history', text)
+		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+			cold(stamp, now).trim_history(key .. '-history', length, cap)
+		end
+	end
+	do
+		local queue = item.current
+		do
+			local day = now - now % 86400
+			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+			if try('hincrby', key, 'failures', 1) == 1 then
+				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+			end
+		end
 		local day = now - now % 86400
 		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-		if try('hincrby', key, 'failures', 1) == 1 then
+		if try('hincrby', key, 'failed', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 		end
 	end
-	local day = now - now % 86400
-	local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-	if try('hincrby', key, 'failed', 1) == 1 then
-		local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-		try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+	do
+		local stored = item.stored
+		if stored then
+			cold(stamp, now).job_ended(jid, stored, 'failed')
+		end
+		if keep then
+			cold(stamp, now).file_failure(jid, group, keep, stored)
+		end
 	end
-end
-do
-	local stored = item.stored
-	if stored then
-		cold(stamp, now).job_ended(jid, stored, 'failed')
-	end
-	if keep then
-		cold(stamp, now).file_failure(jid, group, keep, stored)
-	end
-end
 until true
 if problem then
-cold(stamp, now).raise('Fail', problem)
+	cold(stamp, now).raise('Fail', problem)
+end
 end
 return jid
 elseif command == 'complete' then
@@ -6819,8 +6822,11 @@ if frees_limits then
 	cold(stamp, now).stop_all_limited(owned)
 end
 until true
-if item.problem then
-cold(stamp, now).raise('Complete', item.problem)
+do
+local problem = item.problem
+if problem then
+	cold(stamp, now).raise('Complete', problem)
+end
 end
 return item.state
 end
@@ -7326,10 +7332,7 @@ lib.raise('Depends', lib.not_depending(jid, state))
 end
 local function add()
 local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
-problem = problem or action == 'upon' and lib.circle_of(jid, others)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', problem or action == 'upon' and lib.circle_of(jid, others))
 local watches = stored and lib.has_option(stored, 'f')
 if watches then
 	lib.must_publish()
@@ -7350,10 +7353,7 @@ return count == call('scard', key)
 end
 local function remove(ended, is_free)
 lib.must_write()
-local problem = is_free and lib.free(jid, false)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', is_free and lib.free(jid, false))
 for _, other in ipairs(ended) do
 	lib.undepend(jid, other)
 end

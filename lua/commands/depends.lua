@@ -24,10 +24,7 @@ end
 
 local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
-  problem = problem or action == 'upon' and circle_of(jid, others)
-  if problem then
-    raise('Depends', problem)
-  end
+  raise_any('Depends', problem or action == 'upon' and circle_of(jid, others))
   local watches = stored and has_option(stored, POLICY)
   if watches then
     must_publish()
@@ -52,10 +49,7 @@ end
 -- A job without dependencies is moved to its place first, because that may fail.
 local function remove(ended, is_free)
   must_write()
-  local problem = is_free and free(jid, false)
-  if problem then
-    raise('Depends', problem)
-  end
+  raise_any('Depends', is_free and free(jid, false))
   for _, other in ipairs(ended) do
     undepend(jid, other)
   end

@@ -65,9 +65,7 @@ local function requeue_in_place()
     fields[7], fields[8] = 'time', place
   end
   local _, problem = enqueue(item, queue, score)
-  if problem then
-    raise('End', problem)
-  end
+  raise_any('End', problem)
   give_up(item, worker, fields, 'released')
   wake_for(queue, 0)
   if stored then
@@ -90,9 +88,7 @@ local function end_now()
     problem = fail(worker, item)
     as = budget.tells > 0 and as or 'failed+'
   end
-  if problem then
-    raise('End', problem)
-  end
+  raise_any('End', problem)
   for i = 1, #others do
     undepend(jid, others[i])
   end

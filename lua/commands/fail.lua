@@ -24,8 +24,5 @@ if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
 end
 
 must_publish()
-local problem = fail(worker, item)
-if problem then
-  raise('Fail', problem)
-end
+raise_any('Fail', fail(worker, item))
 return jid

@@ -17,8 +17,5 @@ local item = {
 }
 json('Release', 'data', item.data)
 must_publish()
-local problem = release(worker, item)
-if problem then
-  raise('Release', problem)
-end
+raise_any('Release', release(worker, item))
 return jid

@@ -31,8 +31,5 @@ if ARGV[9] == 'here' then
   end
 end
 must_publish()
-local problem = retry(required('Retry', 'worker', ARGV[5]), item)
-if problem then
-  raise('Retry', problem)
-end
+raise_any('Retry', retry(required('Retry', 'worker', ARGV[5]), item))
 return item.remaining

@@ -37,6 +37,13 @@ local function raise(area, problem) -- cold
   error(area .. '(): ' .. text_of(problem))
 end
 
+-- Fails if there is a problem.
+local function raise_any(area, problem)
+  if problem then
+    raise(area, problem)
+  end
+end
+
 local function reject(area, message) -- cold
   raise(area, new_problem('invalid', nil, message))
 end
