@@ -387,7 +387,10 @@ if excess > #old then
 	old = call('zrange', completed, 0, math.min(excess, limit) - 1)
 end
 for i = 1, #old do
-	lib.delete_job(old[i])
+	local state, tags = unpack(try('hmget', lib.job_key(old[i]), 'state', 'tags'))
+	if state == 'complete' then
+		lib.delete_record(old[i], tags)
+	end
 end
 lib.each_slice(call, 'zrem', completed, old)
 end
@@ -628,13 +631,7 @@ return true
 end
 end
 else
-if name == 'add_tag' then
-function lib.add_tag(jid, tag)
-if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-	try('zincrby', prefix .. 'tags', 1, tag)
-end
-end
-elseif name == 'advance' then
+if name == 'advance' then
 function lib.advance(item, cap)
 local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
 lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
@@ -830,13 +827,6 @@ for i = first, last, 2 do
 end
 return found
 end
-elseif name == 'part_of' then
-function lib.part_of(item)
-if item.waits then
-	return 'depends'
-end
-return item.delay > 0 and 'scheduled' or 'work'
-end
 elseif name == 'prepare' then
 function lib.prepare(puts, fresh)
 local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
@@ -845,7 +835,8 @@ for i, item in ipairs(puts.items) do
 	item.depends, item.given = item.depends or var.none, item.given or var.none
 	lib.read_before(puts, item, before, claims, fresh, unheld)
 	if not item.left then
-		local key = lib.queue_key(item.queue, lib.part_of(item))
+		local part = item.waits and 'depends' or item.delay > 0 and 'scheduled' or 'work'
+		local key = lib.queue_key(item.queue, part)
 		if not asked[key] then
 			asked[key] = true
 			call('zcard', key)
@@ -981,7 +972,9 @@ if length < 9 then
 if name == 'add_tags' then
 function lib.add_tags(jid, tags, first)
 for i = first, #tags do
-	lib.add_tag(jid, tags[i])
+	if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
+		try('zincrby', prefix .. 'tags', 1, tags[i])
+	end
 end
 end
 elseif name == 'add_work' then
@@ -1016,11 +1009,6 @@ local claim = values.u
 if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 	return claim
 end
-end
-elseif name == 'count_in' then
-function lib.count_in(text)
-local count = lib.finite(text, 0)
-return count >= 0 and count < 2 ^ 53 and count or 0
 end
 elseif name == 'end_life' then
 function lib.end_life(jid, as)
@@ -1997,7 +1985,8 @@ end
 elseif name == 'spawn_due' then
 function lib.spawn_due(queue, parent, due, limit)
 local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
-interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.finite(count, 0)
+count = count >= 0 and count < 2 ^ 53 and count or 0
 if not klass or interval <= 0 then
 	call('zrem', lib.queue_key(queue, 'recur'), parent)
 	return 0
@@ -2115,7 +2104,7 @@ end
 if idle and #group == 1 and group[1].delay == 0 then
 	lib.wake_first(queue)
 elseif idle then
-	lib.wake_several(queue, lib.soonest_of(group), #group)
+	lib.wake_several(queue, group)
 end
 end
 elseif name == 'write_job' then
@@ -2246,13 +2235,6 @@ for i = 1, #old do
 	end
 end
 return deleted
-end
-elseif name == 'delete_job' then
-function lib.delete_job(jid)
-local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
-if state == 'complete' then
-	lib.delete_record(jid, tags)
-end
 end
 elseif name == 'difference' then
 function lib.difference(list, other, first)
@@ -2457,13 +2439,6 @@ elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~=
 end
 return true
 end
-elseif name == 'left_until' then
-function lib.left_until(area, letter, ends)
-if ends <= now then
-	lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-end
-return ends - now
-end
 elseif name == 'letters_of' then
 function lib.letters_of(text)
 if text == var.last_text then
@@ -2597,14 +2572,6 @@ elseif not first then
 end
 return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
-elseif name == 'remove_tag' then
-function lib.remove_tag(jid, tag)
-if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-		call('zrem', prefix .. 'tags', tag)
-	end
-end
-end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
 local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
@@ -2628,14 +2595,6 @@ var.large = var.large or {}
 var.large[#var.large + 1] = data
 var.large_bytes, job[6] = var.large_bytes + #data, ''
 return ',"beside":' .. #var.large
-end
-elseif name == 'soonest_of' then
-function lib.soonest_of(group)
-local delay = math.huge
-for i = 1, #group do
-	delay = math.min(delay, group[i].delay)
-end
-return delay
 end
 elseif name == 'start_some' then
 function lib.start_some(settings, jids, jobs, waited, count, letters)
@@ -3240,7 +3199,9 @@ end
 elseif name == 'remove_tags' then
 function lib.remove_tags(jid, tags, first)
 for i = first, #tags do
-	lib.remove_tag(jid, tags[i])
+	if try('zrem', prefix .. 't:' .. tags[i], jid) == 1 and lib.finite(try('zincrby', prefix .. 'tags', -1, tags[i]), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tags[i])
+	end
 end
 end
 elseif name == 'replace_job' then
@@ -3956,12 +3917,13 @@ elseif from > 0 then
 end
 end
 elseif name == 'wake_several' then
-function lib.wake_several(queue, delay, n)
-if delay >= 3600 then
-	return
+function lib.wake_several(queue, jobs)
+local delay = math.huge
+for i = 1, #jobs do
+	delay = math.min(delay, jobs[i].delay)
 end
-for _ = 1, math.min(16, math.ceil(n / 10)) do
-	if not lib.wake(queue) then
+for _ = 1, math.min(16, math.ceil(#jobs / 10)) do
+	if not lib.wake_for(queue, delay) then
 		return
 	end
 end
@@ -4166,10 +4128,6 @@ local listed = try('zscore', prefix .. 'queues', queue)
 if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
 	lib.publish_ours('x:queues', queue)
 end
-end
-elseif name == 'lifetime_name' then
-function lib.lifetime_name(letter)
-return letter == 's' and 'StartBy' or 'TTL'
 end
 elseif name == 'merge_options' then
 function lib.merge_options(old, given, ended)
@@ -4478,14 +4436,18 @@ local given = type(values.a) == 'string' and values.a or ''
 values.a = nil
 for letter in string.gmatch(letters, '[stkK]') do
 	local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+	local option = letter == 's' and 'StartBy' or 'TTL'
 	if seconds and is_time and string.find(given, letter, 1, true) then
-		seconds = lib.left_until(area, letter, seconds)
+		if seconds <= now then
+			lib.reject(area, option .. ' was over ' .. string.format('%.3f', now - seconds) .. ' s ago')
+		end
+		seconds = seconds - now
 	end
 	local least = letter == 'K' and -1 or 0
 	if not seconds or seconds < least or seconds == 0 and is_time then
 		lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
 	elseif is_time and seconds <= delay then
-		lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+		lib.reject(area, option .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
 	end
 	values[letter] = is_time and now + seconds or seconds
 	values.put = is_time and math.floor(now) or values.put
@@ -5401,7 +5363,7 @@ do
 					end
 				until true
 			elseif idle2 then
-				cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
+				cold(stamp, now).wake_several(queue, group)
 			end
 		end
 	end
@@ -7701,15 +7663,11 @@ local function topics_key(name)
 return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
-local function subscribers()
-local all = call('smembers', prefix .. 'x:topics')
+local function all_topics()
+local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
 lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
 table.sort(all)
-return all
-end
-local function all_topics()
-local by_topic = {}
-for _, name in ipairs(subscribers()) do
+for _, name in ipairs(all) do
 	for _, topic in ipairs(try('hkeys', topics_key(name))) do
 		by_topic[topic] = by_topic[topic] or {}
 		table.insert(by_topic[topic], name)

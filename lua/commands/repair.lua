@@ -209,4 +209,5 @@ local done = actions[action](found)
 for i = 1, #strays do
   leave_group(strays[i], {group = ARGV[6]})
 end
-return report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
+return '{"count":' .. done .. ',"left":' .. array(left_alone) .. ',"looked":' ..
+  (stop == '' and #wanted or list.at[tonumber(stop)]) .. '}'

@@ -19,18 +19,12 @@ end
 
 local key = topics_key(queue)
 
--- The queues that may have patterns, by name.
-local function subscribers()
-  local all = call('smembers', prefix .. 'x:topics')
-  union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
-  table.sort(all)
-  return all
-end
-
 -- The queues of each pattern, by name.
 local function all_topics()
-  local by_topic = {}
-  for _, name in ipairs(subscribers()) do
+  local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
+  union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+  table.sort(all)
+  for _, name in ipairs(all) do
     for _, topic in ipairs(try('hkeys', topics_key(name))) do
       by_topic[topic] = by_topic[topic] or {}
       table.insert(by_topic[topic], name)

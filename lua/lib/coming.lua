@@ -20,10 +20,6 @@ local function part_falls_due(queue, part, horizon)
   return due
 end
 
-local function by_due(a, b)
-  return a.due < b.due
-end
-
 -- Returns the times at which the next jobs of queues fall due, or their max-rate allows a job,
 -- before the worker's next poll, soonest first.
 local function coming_due(ask)
@@ -42,7 +38,9 @@ local function coming_due(ask)
       coming[#coming + 1] = {due = opens, queue = queue}
     end
   end
-  table.sort(coming, by_due)
+  table.sort(coming, function(a, b)
+    return a.due < b.due
+  end)
   return coming
 end
 

@@ -22,18 +22,13 @@ local function next_child(parent, count)
   return count
 end
 
--- Returns the number of children of a recurring job so far, or 0 if the field is damaged.
-local function count_in(text)
-  local count = finite(text, 0)
-  return count >= 0 and count < 2 ^ 53 and count or 0
-end
-
 -- Spawns at most limit due children of a recurring job. Returns the number spawned.
 local function spawn_due(queue, parent, due, limit)
   local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget',
     recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog',
     'count'))
-  interval, backlog, count = finite(interval, 0), finite(backlog, 0), count_in(count)
+  interval, backlog, count = finite(interval, 0), finite(backlog, 0), finite(count, 0)
+  count = count >= 0 and count < 2 ^ 53 and count or 0 -- else the field is damaged
   if not klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0

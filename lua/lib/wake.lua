@@ -100,13 +100,14 @@ end
 local SHARE = 10
 local MOST_WOKEN = 16
 
--- Like wake, for n jobs arriving at once, the first after a delay.
-local function wake_several(queue, delay, n) -- cold
-  if delay >= 3600 then
-    return
+-- Like wake_for, for jobs arriving at once, each with a delay.
+local function wake_several(queue, jobs) -- cold
+  local delay = math.huge
+  for i = 1, #jobs do
+    delay = math.min(delay, jobs[i].delay)
   end
-  for _ = 1, math.min(MOST_WOKEN, math.ceil(n / SHARE)) do
-    if not wake(queue) then
+  for _ = 1, math.min(MOST_WOKEN, math.ceil(#jobs / SHARE)) do
+    if not wake_for(queue, delay) then
       return
     end
   end
