@@ -360,14 +360,11 @@ if not text then
 	return var.none
 end
 local list = lib.json(area, name, text)
-if type(list) ~= 'table' then
-	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-end
 local members = 0
-for _ in pairs(list) do
+for _ in pairs(type(list) == 'table' and list or var.none) do
 	members = members + 1
 end
-if members ~= #list then
+if type(list) ~= 'table' or members ~= #list then
 	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 end
 for i = 1, #list do
@@ -2554,9 +2551,7 @@ return limit
 end
 elseif name == 'read_share' then
 function lib.read_share(area, text)
-if not lib.has_option(text, 'g') then
-	return false
-elseif not lib.fair_share(text) then
+if not lib.fair_share(text) then
 	lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
 end
 return text
@@ -3151,9 +3146,6 @@ end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-if not lib.has_option(text, 'c') then
-	return
-end
 local _, values = lib.split_options(text)
 local found = lib.limits_of(text)
 for i = 1, #found do
@@ -7360,8 +7352,7 @@ if not job.state then
 	lib.raise('Timeout', lib.no_job(jid))
 elseif job.state ~= 'running' then
 	lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
-end
-if not job.queue then
+elseif not job.queue then
 	lib.raise('Timeout', lib.no_queue(jid))
 end
 call('zcard', lib.queue_key(job.queue, 'work'))

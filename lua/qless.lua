@@ -412,14 +412,11 @@ if not text then
 	return var.none
 end
 local list = lib.json(area, name, text)
-if type(list) ~= 'table' then
-	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-end
 local members = 0
-for _ in pairs(list) do
+for _ in pairs(type(list) == 'table' and list or var.none) do
 	members = members + 1
 end
-if members ~= #list then
+if type(list) ~= 'table' or members ~= #list then
 	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 end
 for i = 1, #list do
@@ -1770,10 +1767,7 @@ return {kind = 'jids', jids = present, at = at, total = #present}
 end
 elseif name == 'throttle' then
 function lib.throttle(stored, named_limits, seconds)
-local wanted, found = {}, false
-for _, name in ipairs(named_limits) do
-	wanted[name] = true
-end
+local wanted, found = lib.set_of(named_limits, 1), false
 for _, name in ipairs(lib.limits_of(stored)) do
 	if #named_limits == 0 or wanted[name] then
 		local field, ends = name .. ' hold', now + seconds
@@ -3355,9 +3349,7 @@ end
 end
 elseif name == 'read_share' then
 function lib.read_share(area, text)
-if not lib.has_option(text, 'g') then
-	return false
-elseif not lib.fair_share(text) then
+if not lib.fair_share(text) then
 	lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
 end
 return text
@@ -4224,9 +4216,6 @@ end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-if not lib.has_option(text, 'c') then
-	return
-end
 local _, values = lib.split_options(text)
 local found = lib.limits_of(text)
 for i = 1, #found do
@@ -11910,8 +11899,7 @@ if not job.state then
 	lib.raise('Timeout', lib.no_job(jid))
 elseif job.state ~= 'running' then
 	lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
-end
-if not job.queue then
+elseif not job.queue then
 	lib.raise('Timeout', lib.no_queue(jid))
 end
 call('zcard', lib.queue_key(job.queue, 'work'))

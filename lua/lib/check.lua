@@ -123,14 +123,11 @@ local function names(area, name, text)
     return none
   end
   local list = json(area, name, text)
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
   local members = 0
-  for _ in pairs(list) do
+  for _ in pairs(type(list) == 'table' and list or none) do
     members = members + 1
   end
-  if members ~= #list then
+  if type(list) ~= 'table' or members ~= #list then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
   for i = 1, #list do

@@ -19,11 +19,9 @@ local function fair_share(text) -- cold
   end
 end
 
--- The same for the options of a put, which must be valid.
+-- Checks the share in the options of a put. Returns the options text.
 local function read_share(area, text) -- cold
-  if not has_option(text, FAIR) then
-    return false
-  elseif not fair_share(text) then
+  if not fair_share(text) then
     reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text

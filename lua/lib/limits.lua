@@ -51,9 +51,6 @@ end
 
 -- Checks the limits in the options of a put.
 local function read_limits(area, text) -- cold
-  if not has_option(text, LIMITED) then
-    return
-  end
   local _, values = split_options(text)
   local found = limits_of(text)
   for i = 1, #found do
@@ -261,10 +258,7 @@ end
 -- Holds a job's named limits, or all if none are named, for some seconds; longer holds stay.
 -- Reports whether there are any.
 local function throttle(stored, named_limits, seconds) -- cold
-  local wanted, found = {}, false
-  for _, name in ipairs(named_limits) do
-    wanted[name] = true
-  end
+  local wanted, found = set_of(named_limits, 1), false
   for _, name in ipairs(limits_of(stored)) do
     if #named_limits == 0 or wanted[name] then
       local field, ends = name .. ' hold', now + seconds
