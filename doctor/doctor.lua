@@ -141,14 +141,8 @@ return nil, state, stored
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-if not text then
-	return {}
-end
 local ok, list = pcall(cjson.decode, text)
-if ok and type(list) == 'table' then
-	return list
-end
-return {}
+return ok and type(list) == 'table' and list or {}
 end
 end
 else

@@ -946,14 +946,8 @@ return true
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-if not text then
-	return {}
-end
 local ok, list = pcall(cjson.decode, text)
-if ok and type(list) == 'table' then
-	return list
-end
-return {}
+return ok and type(list) == 'table' and list or {}
 end
 elseif name == 'matches' then
 function lib.matches(filter, key, jid)
@@ -3197,18 +3191,14 @@ return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
-local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
 local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
 try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-if popped then
-	local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-	try('rpush', key, lib.entry(popped, '"popped"', worker))
-end
-if failed then
-	try('rpush', key, lib.entry(failed, '"failed"'))
-end
-if done then
-	try('rpush', key, lib.entry(done, '"done"'))
+local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+for _, what in ipairs({'popped', 'failed', 'done'}) do
+	local at = lib.finite(stage[what])
+	if at then
+		try('rpush', key, lib.entry(at, '"' .. what .. '"', what == 'popped' and worker))
+	end
 end
 end
 elseif name == 'must_write' then

@@ -22,14 +22,8 @@ end
 
 -- Returns the elements of a stored list, or none if missing or damaged.
 local function list_of(text)
-  if not text then
-    return {}
-  end
   local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
+  return ok and type(list) == 'table' and list or {}
 end
 
 -- Returns the strings of a stored list, such as tags.
