@@ -345,9 +345,10 @@ elseif name == 'read_limit' then
 function lib.read_limit(name, most)
 local family = string.match(name, '^([^/]+)/.') or name
 local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-local max, rate, per = lib.parse_limit(own or general)
+local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 local hold = lib.finite(held_until, 0)
-local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+local limit = {name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 if max > 0 then
 	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 end
@@ -409,12 +410,6 @@ if type(other) == 'string' then
 	local jid, state, theirs = lib.kept_by(name, other)
 	return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 end
-end
-elseif name == 'parse_limit' then
-function lib.parse_limit(text)
-local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-return max, per > 0 and rate or 0, per
 end
 elseif name == 'remove_tags' then
 function lib.remove_tags(jid, tags, first)

@@ -189,7 +189,12 @@ for first = 1, #jids, 500 do
 end
 end
 elseif name == 'park' then
-function lib.park(queue, jid, limit, score, time)
+function lib.park(queue, jid, job, is_lost)
+if is_lost then
+	try('zrem', lib.queue_key(queue, 'locks'), jid)
+	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
+end
+local limit = job.refused
 local wait = lib.limit_key(limit.name, 'wait')
 limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
 local due = limit.opens
@@ -197,9 +202,9 @@ if limit.waiting > 0 then
 	due = now + 60 + limit.waiting / 100
 end
 limit.waiting = limit.waiting + 1
-call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (job[8] or '') .. ' ' .. limit.name)
 call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
-try('zadd', wait, score, jid)
+try('zadd', wait, job.score, jid)
 end
 elseif name == 'tell' then
 function lib.tell(jid, other, group, ended)
@@ -1330,9 +1335,7 @@ lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
 call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
 lib.lock_lost(jid, worker or '')
 lib.wake(queue)
-if stored then
-	lib.stop_limited(jid, stored)
-end
+lib.stop_limited(jid, stored)
 end
 elseif name == 'undepend' then
 function lib.undepend(jid, other)
@@ -1659,14 +1662,7 @@ end
 end
 elseif name == 'lock_time' then
 function lib.lock_time(own, general)
-local seconds = own and tonumber(own)
-if not seconds or seconds - seconds ~= 0 then
-	seconds = general and tonumber(general)
-end
-if not seconds or seconds - seconds ~= 0 then
-	seconds = 60
-end
-return seconds
+return lib.finite(own, lib.finite(general, 60))
 end
 elseif name == 'lost_lock' then
 function lib.lost_lock(area, jid, owner, again)
@@ -1793,14 +1789,6 @@ lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
 if puts.turns then
 	lib.write_later(puts.turns)
 end
-end
-elseif name == 'put_aside' then
-function lib.put_aside(queue, jid, job, run)
-if not run then
-	try('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
-end
-lib.park(queue, jid, job.refused, job.score, job[8])
 end
 elseif name == 'put_texts' then
 function lib.put_texts(queue, idle)
@@ -2531,9 +2519,10 @@ elseif name == 'read_limit' then
 function lib.read_limit(name, most)
 local family = string.match(name, '^([^/]+)/.') or name
 local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-local max, rate, per = lib.parse_limit(own or general)
+local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 local hold = lib.finite(held_until, 0)
-local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+local limit = {name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 if max > 0 then
 	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 end
@@ -2592,7 +2581,7 @@ local put_at, put_time
 for i = 1, count do
 	local jid, job, key = jids[i], jobs[i], waited[i]
 	if job.refused then
-		lib.put_aside(queue, jid, job, settings.run)
+		lib.park(queue, jid, job, not settings.run)
 	elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 		n = n + 1
 		local entries = lib.record(key, popped, cap)
@@ -3006,12 +2995,6 @@ if n > 0 then
 	try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
 end
 limit.started, limit.from = 0, nil
-end
-elseif name == 'parse_limit' then
-function lib.parse_limit(text)
-local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-return max, per > 0 and rate or 0, per
 end
 elseif name == 'popped_json' then
 function lib.popped_json(jid, job, tracked, worker, expires, more)
@@ -5514,17 +5497,7 @@ repeat
 			break
 		end
 		local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-		local lasts2
-		do
-			local seconds = own and tonumber(own)
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = general and tonumber(general)
-			end
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = 60
-			end
-			lasts2 = seconds
-		end
+		local lasts2 = finite(own, finite(general, 60))
 		if most or max_rate or lasts2 <= 0 then
 			lasts, cap = nil
 			break
@@ -5629,17 +5602,7 @@ end
 local settings
 do
 local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-local lasts
-do
-	local seconds = own and tonumber(own)
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = general and tonumber(general)
-	end
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = 60
-	end
-	lasts = seconds
-end
+local lasts = finite(own, finite(general, 60))
 settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 end
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
@@ -5873,7 +5836,7 @@ while jids do
 					for i = 1, count2 do
 						local jid, job, key = some[i], jobs[i], waited[i]
 						if job.refused then
-							cold(stamp, now).put_aside(queue, jid, job, settings.run)
+							cold(stamp, now).park(queue, jid, job, not settings.run)
 						elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 							n = n + 1
 							local entries
@@ -6017,18 +5980,16 @@ end
 if problem or not queue then
 cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
 end
-local function heartbeat_of(queue)
-do
-	local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
-	local seconds = own and tonumber(own)
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = general and tonumber(general)
-	end
-	if not seconds or seconds - seconds ~= 0 then
-		seconds = 60
-	end
-	return seconds
+local function finite(text, default)
+local n = text and tonumber(text)
+if n and n - n == 0 then
+	return n
 end
+return default
+end
+local function heartbeat_of(queue)
+local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
+return finite(own, finite(general, 60))
 end
 local function own_lock_time(text)
 local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')

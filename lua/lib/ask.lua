@@ -122,8 +122,3 @@ local function read_ask(worker)
     left = false, kept = false,
   }
 end
-
--- Reports whether the queues may have more jobs than the worker has slots for.
-local function exceeds_slots(ask)
-  return not ask.first or #ask.first > ask.count
-end

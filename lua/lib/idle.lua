@@ -240,14 +240,6 @@ local function wait_for(queue, worker, lapses, again)
   end
 end
 
--- Like wait_in_list, for each of a few queues.
-local function wait_for_each(ask, again)
-  local lapses = lapse(ask.poll)
-  for i = 1, #ask.queues do
-    wait_for(ask.queues[i], ask.worker, lapses, again)
-  end
-end
-
 -- Makes the worker wait for jobs. Returns the time to wait, the queue whose next due job the worker
 -- waits for, and whether the worker was idle before.
 local function become_idle(ask)
@@ -257,7 +249,10 @@ local function become_idle(ask)
   end
   local again = try('sadd', idle_key(), ask.worker) == 0
   if #ask.queues <= FEW_QUEUES then
-    wait_for_each(ask, again)
+    local lapses = lapse(ask.poll)
+    for i = 1, #ask.queues do
+      wait_for(ask.queues[i], ask.worker, lapses, again)
+    end
   else
     wait_in_list(ask, again)
   end

@@ -127,15 +127,6 @@ local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   end
 end
 
--- Parks a job that may not start.
-local function put_aside(queue, jid, job, run) -- cold
-  if not run then
-    try('zrem', queue_key(queue, 'locks'), jid)
-    call('hset', job_key(jid), 'worker', '', 'expires', '0')
-  end
-  park(queue, jid, job.refused, job.score, job[TIME])
-end
-
 -- Removes tenants if the first count jobs, now taken, were the last to take turns.
 local function leave_all_turns(queue, jobs, count) -- cold
   local left = {}
@@ -237,7 +228,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
     if job.refused then
-      put_aside(queue, jid, job, settings.run)
+      park(queue, jid, job, not settings.run)
     elseif not (job.over and drop_expired(jid, 'waiting'))
       and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1

@@ -38,5 +38,7 @@ end
 
 -- Returns the duration of a lock in a queue, in seconds.
 local function heartbeat_of(queue)
-  return lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
+  local own, general = unpack(
+    try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
+  return lock_time(own, general)
 end
