@@ -1505,20 +1505,6 @@ local jid = try('lindex', key, place)
 local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 return lib.finite(lib.list_of(failure).when, 0)
 end
-elseif name == 'find_jobs' then
-function lib.find_jobs(jids, first, asks_due)
-local found = {}
-var.budget.relations = asks_due and 4000
-for i = first, #jids do
-	if asks_due and not lib.has_room(jids[i]) then
-		return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-	end
-	local text = lib.find_job(try, jids[i], asks_due)
-	found[#found + 1] = text
-	var.budget.text = var.budget.text - #(text or '')
-end
-return lib.with_large(lib.joined(found), '')
-end
 elseif name == 'holder_of' then
 function lib.holder_of(name)
 local ends, jid = lib.stored_claim(name)
@@ -3848,21 +3834,6 @@ if cap > 0 and length > cap then
 	call('ltrim', key, -math.max(cap - 1, 1), -1)
 	call('lpush', key, first)
 end
-end
-elseif name == 'unfail_group' then
-function lib.unfail_group(group, count, queue, given)
-if count == 0 then
-	return 0
-end
-local key = prefix .. 'f:' .. group
-local jids, jobs = call('lrange', key, -count, -1), {}
-for i = 1, #jids do
-	jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-end
-lib.unfail(jobs, given)
-call('ltrim', key, 0, -count - 1)
-lib.drop_empty_group(group)
-return #jids
 end
 elseif name == 'untrack_gone' then
 function lib.untrack_gone(limit)
@@ -7223,7 +7194,19 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local group = lib.required('Unfail', 'group', ARGV[4])
 local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
+local given = lib.read_gift('Unfail', 6, #ARGV)
+if count == 0 then
+return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+end
+lib.unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+lib.drop_empty_group(group)
+return #jids
 end
 else
 if command == 'depends' then
@@ -7409,7 +7392,17 @@ if command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)
 local asks_due = ARGV[3] == 'x:due'
-return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+local found = {}
+var.budget.relations = asks_due and 4000
+for i = asks_due and 4 or 3, #ARGV do
+if asks_due and not lib.has_room(ARGV[i]) then
+	return lib.with_large(lib.joined(found), lib.array({unpack(ARGV, i)}))
+end
+local text = lib.find_job(try, ARGV[i], asks_due)
+found[#found + 1] = text
+var.budget.text = var.budget.text - #(text or '')
+end
+return lib.with_large(lib.joined(found), '')
 elseif command == 'popByJid' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
 cold(stamp, now)

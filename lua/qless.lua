@@ -1795,15 +1795,6 @@ function lib.undepend(jid, other)
 try('srem', lib.job_key(other) .. '-dependents', jid)
 try('srem', lib.job_key(jid) .. '-dependencies', other)
 end
-elseif name == 'wake_any' then
-function lib.wake_any()
-for _ = 1, 100 do
-	local worker = try('spop', lib.idle_key())
-	if type(worker) ~= 'string' or lib.finite(lib.publish('x:wake:' .. worker, ''), 0) > 0 then
-		return
-	end
-end
-end
 elseif name == 'wake_for' then
 function lib.wake_for(queue, delay)
 return delay < 3600 and lib.wake(queue)
@@ -2013,20 +2004,6 @@ function lib.failed_at(key, place)
 local jid = try('lindex', key, place)
 local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 return lib.finite(lib.list_of(failure).when, 0)
-end
-elseif name == 'find_jobs' then
-function lib.find_jobs(jids, first, asks_due)
-local found = {}
-var.budget.relations = asks_due and 4000
-for i = first, #jids do
-	if asks_due and not lib.has_room(jids[i]) then
-		return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-	end
-	local text = lib.find_job(try, jids[i], asks_due)
-	found[#found + 1] = text
-	var.budget.text = var.budget.text - #(text or '')
-end
-return lib.with_large(lib.joined(found), '')
 end
 elseif name == 'give_each' then
 function lib.give_each(worker, items)
@@ -2400,20 +2377,6 @@ if seconds then
 	given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
 end
 return given
-end
-elseif name == 'read_jids' then
-function lib.read_jids(area, first)
-lib.required(area, 'jid', ARGV[first])
-if #ARGV - first >= 500 then
-	lib.reject(area, 'More than ' .. 500 .. ' jobs')
-end
-local jids, seen = {}, {}
-for i = first, #ARGV do
-	if not seen[ARGV[i]] then
-		jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
-	end
-end
-return jids
 end
 elseif name == 'read_list' then
 function lib.read_list(list, offset, count)
@@ -4519,16 +4482,6 @@ elseif state ~= 'failed' and state ~= 'running' then
 end
 return gone
 end
-elseif name == 'end_receipts' then
-function lib.end_receipts(jids)
-local receipts = {}
-for i = 1, #jids do
-	receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
-end
-for from = 1, #receipts, 1000 do
-	call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
-end
-end
 elseif name == 'entry_object' then
 function lib.entry_object(text)
 local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
@@ -5098,21 +5051,6 @@ if cap > 0 and length > cap then
 	call('ltrim', key, -math.max(cap - 1, 1), -1)
 	call('lpush', key, first)
 end
-end
-elseif name == 'unfail_group' then
-function lib.unfail_group(group, count, queue, given)
-if count == 0 then
-	return 0
-end
-local key = prefix .. 'f:' .. group
-local jids, jobs = call('lrange', key, -count, -1), {}
-for i = 1, #jids do
-	jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-end
-lib.unfail(jobs, given)
-call('ltrim', key, 0, -count - 1)
-lib.drop_empty_group(group)
-return #jids
 end
 elseif name == 'untrack_gone' then
 function lib.untrack_gone(limit)
@@ -5930,22 +5868,6 @@ end
 elseif name == 'attempts_member' then
 function lib.attempts_member(text)
 return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
-end
-elseif name == 'cancel_together' then
-function lib.cancel_together(jids)
-local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
-local some = lib.within_reach(order, 100)
-local jobs, canceled = lib.read_first(some), 0
-lib.must_publish()
-if #jobs == 0 then
-	lib.unlink_some(order[1])
-end
-lib.leave_together({unpack(order, 1, #jobs)})
-for i = 1, #jobs do
-	lib.cancel_job(order[i], jobs[i])
-	canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
-end
-return canceled, {unpack(order, #jobs + 1)}
 end
 elseif name == 'delete_complete' then
 function lib.delete_complete(jid, tags, stored)
@@ -11421,14 +11343,6 @@ for _, jid in ipairs(try('zrange', key, 0, -1)) do
 end
 return false
 end
-local function leave_list(list)
-try('zrem', lib.waiters_key(list), worker)
-if call('exists', lib.waiters_key(list)) == 1 then
-	return nil
-end
-call('del', lib.listed_key(list))
-return '\001' .. list
-end
 try('zrem', prefix .. 'workers', worker)
 if not holds_jobs(lib.worker_key(worker)) then
 call('del', lib.worker_key(worker))
@@ -11437,20 +11351,30 @@ call('del', lib.registry_key(worker))
 try('srem', lib.idle_key(), worker)
 local waits = worker
 if #ARGV - 5 > 16 then
-waits = leave_list(lib.list_name(cjson.encode({unpack(ARGV, 6)})))
+local list = lib.list_name(cjson.encode({unpack(ARGV, 6)}))
+try('zrem', lib.waiters_key(list), worker)
+waits = call('exists', lib.waiters_key(list)) == 0 and '\001' .. list
+if waits then
+	call('del', lib.listed_key(list))
+end
 end
 for i = 6, waits and #ARGV or 0 do
 try('zrem', lib.waiting_key(ARGV[i]), waits)
 end
 if claim ~= '' then
-call('del', prefix .. 'x:due:' .. claim)
+call('del', lib.due_key(claim))
 end
 for i = 6, #ARGV do
 lib.wake(ARGV[i])
 end
 if relays == '1' then
 try('set', lib.unrelayed_key(), '1', 'EX', '10')
-lib.wake_any()
+for _ = 1, 100 do
+	local other = try('spop', lib.idle_key())
+	if type(other) ~= 'string' or lib.finite(lib.publish('x:wake:' .. other, ''), 0) > 0 then
+		return
+	end
+end
 end
 return
 elseif command == 'failed' then
@@ -11718,7 +11642,19 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local group = lib.required('Unfail', 'group', ARGV[4])
 local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
+local given = lib.read_gift('Unfail', 6, #ARGV)
+if count == 0 then
+return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+end
+lib.unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+lib.drop_empty_group(group)
+return #jids
 end
 else
 if command == 'depends' then
@@ -11970,7 +11906,17 @@ elseif command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)
 local asks_due = ARGV[3] == 'x:due'
-return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+local found = {}
+var.budget.relations = asks_due and 4000
+for i = asks_due and 4 or 3, #ARGV do
+if asks_due and not lib.has_room(ARGV[i]) then
+	return lib.with_large(lib.joined(found), lib.array({unpack(ARGV, i)}))
+end
+local text = lib.find_job(try, ARGV[i], asks_due)
+found[#found + 1] = text
+var.budget.text = var.budget.text - #(text or '')
+end
+return lib.with_large(lib.joined(found), '')
 elseif command == 'overview' then
 var = var or {LARGEST = 2 ^ 53, none = {}}
 cold(stamp, now)
@@ -12457,8 +12403,24 @@ if length < 11 then
 if command == 'cancel.all' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, unheard = 0}
 cold(stamp, now)
-local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
-return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
+lib.required('Cancel', 'jid', ARGV[3])
+if #ARGV - 3 >= 500 then
+lib.reject('Cancel', 'More than ' .. 500 .. ' jobs')
+end
+local jids = lib.union({}, ARGV, 3)
+local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
+local some = lib.within_reach(order, 100)
+local jobs, count = lib.read_first(some), 0
+lib.must_publish()
+if #jobs == 0 then
+lib.unlink_some(order[1])
+end
+lib.leave_together({unpack(order, 1, #jobs)})
+for i = 1, #jobs do
+lib.cancel_job(order[i], jobs[i])
+count = count + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
+end
+return '{"count":' .. count .. ',"rest":' .. lib.array({unpack(order, #jobs + 1)}) .. '}'
 elseif command == 'config.get' then
 cold(stamp, now)
 local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
@@ -12606,7 +12568,13 @@ if length < 12 then
 if command == 'put.settled' then
 cold(stamp, now)
 lib.required('Put', 'jid', ARGV[3])
-lib.end_receipts({unpack(ARGV, 3)})
+local receipts = {}
+for i = 3, #ARGV do
+receipts[#receipts + 1], receipts[#receipts + 2] = lib.exact(now + 60), ARGV[i]
+end
+for from = 1, #receipts, 1000 do
+call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+end
 return
 elseif command == 'recur.untag' then
 cold(stamp, now)

@@ -163,13 +163,3 @@ end
 local function unrelayed_key()
   return prefix .. 'x:unrelayed'
 end
-
--- Wakes any idle worker, regardless of its queues.
-local function wake_any()
-  for _ = 1, PASSED do
-    local worker = try('spop', idle_key())
-    if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
-      return
-    end
-  end
-end
