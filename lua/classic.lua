@@ -7155,30 +7155,22 @@ end
 local function count_until_now(queue, part)
 return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 end
-local function move_due(queue, due)
-pcall(lib.bring_due, queue, false, true, math.min(due, movable))
-local left = count_until_now(queue, 'scheduled')
-movable = movable - (due - left)
-return left
-end
 local function counts(queue)
 local due = count_until_now(queue, 'scheduled')
 if due > 0 then
-	due = move_due(queue, due)
+	pcall(lib.bring_due, queue, false, true, math.min(due, movable))
+	local left = count_until_now(queue, 'scheduled')
+	due, movable = left, movable - (due - left)
 end
 local stalled = count_until_now(queue, 'locks')
 return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 end
-local function counts_from(cursor)
+if ARGV[4] == 'from' then
+local cursor, found = lib.required('Queues', 'cursor', ARGV[5]), {}
 call('zcard', prefix .. 'queues')
-local found = {}
-local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
+cursor = lib.each_queue('Queues', cursor, 200, function(queue)
 	found[#found + 1] = counts(queue)
 end)
-return found, next_cursor
-end
-if ARGV[4] == 'from' then
-local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
 return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
 elseif ARGV[3] then
 return counts(ARGV[3])
@@ -7231,11 +7223,9 @@ if watches then
 end
 end
 local function are_all(ended)
-local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
-for i = 1, #ended do
-	if not seen[ended[i]] then
-		count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-	end
+local key, count = lib.job_key(jid) .. '-dependencies', 0
+for _, other in ipairs(lib.union({}, ended, 1)) do
+	count = count + call('sismember', key, other)
 end
 return count == call('scard', key)
 end
@@ -7246,16 +7236,13 @@ for _, other in ipairs(ended) do
 	lib.undepend(jid, other)
 end
 end
-local function remove_some()
+if action == 'on' or action == 'upon' then
+add()
+elseif action == 'fewer' then
 local key = lib.job_key(jid) .. '-dependencies'
 local left = math.max(0, call('scard', key) - 1000)
 remove(call('srandmember', key, 1000), left == 0)
 return left
-end
-if action == 'on' or action == 'upon' then
-add()
-elseif action == 'fewer' then
-return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
 remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
@@ -7462,17 +7449,15 @@ if command == 'config.get' then
 cold(stamp, now)
 local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-local function settings_from(cursor)
-local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+local key = ARGV[3]
+if ARGV[4] == 'from' then
+local cursor = lib.scan_cursor('Config.get', lib.required('Config.get', 'cursor', ARGV[5]))
+local found = call('hscan', prefix .. 'config', cursor, 'COUNT', 500)
 local set, some = {}, found[2]
 for i = 1, #some, 2 do
 	set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
 end
 return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-end
-local key = ARGV[3]
-if ARGV[4] == 'from' then
-return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
 elseif key then
 return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end

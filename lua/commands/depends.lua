@@ -37,11 +37,9 @@ end
 
 -- Whether all dependencies of the job are in ended.
 local function are_all(ended)
-  local key, seen, count = job_key(jid) .. '-dependencies', {}, 0
-  for i = 1, #ended do
-    if not seen[ended[i]] then
-      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-    end
+  local key, count = job_key(jid) .. '-dependencies', 0
+  for _, other in ipairs(union({}, ended, 1)) do
+    count = count + call('sismember', key, other)
   end
   return count == call('scard', key)
 end
@@ -55,18 +53,13 @@ local function remove(ended, is_free)
   end
 end
 
--- Removes some dependencies. Returns how many remain.
-local function remove_some()
+if action == 'on' or action == 'upon' then
+  add()
+elseif action == 'fewer' then
   local key = job_key(jid) .. '-dependencies'
   local left = math.max(0, call('scard', key) - MAX_REMOVED)
   remove(call('srandmember', key, MAX_REMOVED), left == 0)
   return left
-end
-
-if action == 'on' or action == 'upon' then
-  add()
-elseif action == 'fewer' then
-  return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
   remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then

@@ -45,13 +45,6 @@ local calls = finite(values[CALLS], 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 
--- Counts this call, unless the job has been deleted.
-local function count_call()
-  if tries > 0 and call('exists', key) == 1 then
-    call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
-  end
-end
-
 -- Returns the job to its place or, if that is not known, to the front of its priority. Returns its
 -- state.
 local function requeue_in_place()
@@ -112,7 +105,9 @@ end
 if state ~= 'waiting' and before == 'waiting' and stored and has_option(stored, FAIR) then
   leave_turns(queue, priority)
 end
-count_call()
+if tries > 0 and call('exists', key) == 1 then -- counts the call, unless the job was deleted
+  call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
+end
 if held and worker ~= '' then
   lock_lost(jid, worker)
 end
