@@ -469,8 +469,9 @@ return at - at % 86400
 end
 elseif name == 'due_of' then
 function lib.due_of(item, jid, job)
-local queue = job.queue
-local score = lib.score_in_work(jid, queue, job)
+local queue, limit = job.queue, lib.parked_by(job.state, job.time, job['x:parked'])
+local place = limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work')
+local score = call('zscore', place, jid)
 local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 if score then
 	local at, priority = lib.finite(score), lib.finite(job.priority, 0)
@@ -2018,11 +2019,6 @@ if try('hget', lib.job_key(jid), 'state') == 'failed' then
 end
 return before - var.budget.tells
 end
-elseif name == 'turn_step' then
-function lib.turn_step(priority)
-local _, exponent = math.frexp(math.abs(priority) + 1)
-return 2 ^ (exponent - 45)
-end
 elseif name == 'turns_key' then
 function lib.turns_key(queue, priority)
 return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
@@ -2087,17 +2083,7 @@ end
 end
 end
 else
-if name == 'admit_each' then
-function lib.admit_each(jids, count, jobs, settings, run)
-for i = 1, count do
-	local stored = jobs[i][9]
-	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-		return i - 1
-	end
-end
-return count
-end
-elseif name == 'admit_some' then
+if name == 'admit_some' then
 function lib.admit_some(settings, jids, jobs, count, letters)
 local run, most = settings.run, settings.most or 1
 if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
@@ -2106,7 +2092,13 @@ if run and count > 0 and not letters.s and not letters.t and var.parked_here == 
 		return count, common
 	end
 end
-count = lib.admit_each(jids, count, jobs, settings, run)
+for i = 1, count do
+	local stored = jobs[i][9]
+	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+		count = i - 1
+		break
+	end
+end
 lib.read_scores(settings.queue, jids, count, jobs, settings, run)
 return count, nil
 end
@@ -2530,7 +2522,8 @@ if damaged then
 elseif not first then
 	first, waits = 0, false
 end
-return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+local _, exponent = math.frexp(math.abs(priority) + 1)
+return {key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
@@ -3803,7 +3796,11 @@ return type(score) == 'string' and score or nil, name
 end
 elseif name == 'set_priority' then
 function lib.set_priority(run, jid, job, priority)
-local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
+local queue, stored, parked, score = job.queue, job['x:o'], job['x:parked'], priority
+local takes_turns = stored and lib.has_option(stored, 'g')
+if takes_turns and (job.state == 'waiting' or parked) then
+	score = lib.fair_score(queue, priority, stored, {}) or priority
+end
 if queue == '' then
 	lib.must_write()
 else
@@ -3813,8 +3810,10 @@ else
 	end
 end
 try('hset', lib.job_key(jid), 'priority', priority)
-if job['x:o'] then
-	lib.follow_priority(jid, job, score)
+if stored and parked then
+	lib.move_parked(jid, parked, score)
+elseif takes_turns and job.state == 'waiting' then
+	lib.leave_turns(queue, job.priority)
 end
 end
 elseif name == 'stop_limited' then
@@ -4196,11 +4195,6 @@ for _ = 1, 100 do
 end
 return returned
 end
-elseif name == 'score_in_work' then
-function lib.score_in_work(jid, queue, job)
-local limit = lib.parked_by(job.state, job.time, job['x:parked'])
-return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
-end
 elseif name == 'settle_limits' then
 function lib.settle_limits()
 local kept = false
@@ -4496,14 +4490,6 @@ end
 local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
 return page[2] or var.none, page[1] or '0'
 end
-elseif name == 'follow_priority' then
-function lib.follow_priority(jid, job, score)
-if job['x:parked'] then
-	lib.move_parked(jid, job['x:parked'], score)
-elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
-	lib.leave_turns(job.queue, job.priority)
-end
-end
 elseif name == 'leave_all_turns' then
 function lib.leave_all_turns(queue, jobs, count)
 local left = {}
@@ -4646,12 +4632,6 @@ for i = 1, left > 0 and #keys or 0 do
 	if left == 0 then
 		return
 	end
-end
-end
-elseif name == 'score_by_options' then
-function lib.score_by_options(job, priority)
-if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
-	return lib.fair_score(job.queue, priority, job['x:o'], {})
 end
 end
 elseif name == 'stop_all_limited' then
@@ -4893,18 +4873,18 @@ repeat
 	end
 	local state
 	repeat
-		local score = finite(item.priority, 0) - now / 10000000000
+		local jid, delay, score = item.jid, item.delay, finite(item.priority, 0) - now / 10000000000
 		local state2, part = 'waiting', 'work'
-		if item.delay > 0 then
-			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+		if delay > 0 then
+			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + delay)
 		end
 		local reply
 		do
-			local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-			local reply2 = try('zadd', key, score2, member)
+			local key, score2 = prefix .. 'q:' .. queue .. '-' .. part, score
+			local reply2 = try('zadd', key, score2, jid)
 			if type(reply2) == 'table' then
 				call('del', prefix .. 'x:none')
-				reply2 = try('zadd', key, score2, member)
+				reply2 = try('zadd', key, score2, jid)
 			end
 			reply = reply2
 		end

@@ -468,7 +468,7 @@ if item.remaining < 0 then
 	return lib.exhaust(worker, item, queue, group, failure)
 end
 local state
-state, problem = lib.enqueue(item, queue, lib.work_score(now, item.priority))
+state, problem = lib.enqueue(item.jid, queue, item.delay, lib.work_score(now, item.priority))
 if problem then
 	return problem
 end
@@ -555,8 +555,9 @@ return at - at % 86400
 end
 elseif name == 'due_of' then
 function lib.due_of(item, jid, job)
-local queue = job.queue
-local score = lib.score_in_work(jid, queue, job)
+local queue, limit = job.queue, lib.parked_by(job.state, job.time, job['x:parked'])
+local place = limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work')
+local score = call('zscore', place, jid)
 local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 if score then
 	local at, priority = lib.finite(score), lib.finite(job.priority, 0)
@@ -814,12 +815,12 @@ function lib.due_key(queue)
 return prefix .. 'x:due:' .. queue
 end
 elseif name == 'enqueue' then
-function lib.enqueue(item, queue, score)
+function lib.enqueue(jid, queue, delay, score)
 local state, part = 'waiting', 'work'
-if item.delay > 0 then
-	state, part, score = 'scheduled', 'scheduled', lib.exact(now + item.delay)
+if delay > 0 then
+	state, part, score = 'scheduled', 'scheduled', lib.exact(now + delay)
 end
-local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
+local reply = lib.add_first(lib.queue_key(queue, part), score, jid)
 if type(reply) == 'table' then
 	return nil, reply
 end
@@ -1138,19 +1139,17 @@ end
 elseif name == 'release' then
 function lib.release(worker, item)
 local problem, state = lib.read_owned('Release', item, worker)
-local delay = item.delay
+local waits = item.delay
 if not problem then
-	if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
-		item.delay = 0
+	if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, waits) then
+		waits = 0
 	end
 	local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
-	state, problem = lib.enqueue(item, item.current, score)
+	state, problem = lib.enqueue(item.jid, item.current, waits, score)
 end
 if problem then
 	return problem
 end
-local waits = item.delay
-item.delay = delay
 lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
 lib.wake_for(item.current, waits)
 if item.stored then
@@ -2649,11 +2648,6 @@ if try('hget', lib.job_key(jid), 'state') == 'failed' then
 end
 return before - var.budget.tells
 end
-elseif name == 'turn_step' then
-function lib.turn_step(priority)
-local _, exponent = math.frexp(math.abs(priority) + 1)
-return 2 ^ (exponent - 45)
-end
 elseif name == 'turns_key' then
 function lib.turns_key(queue, priority)
 return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
@@ -2718,17 +2712,7 @@ end
 end
 end
 else
-if name == 'admit_each' then
-function lib.admit_each(jids, count, jobs, settings, run)
-for i = 1, count do
-	local stored = jobs[i][9]
-	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-		return i - 1
-	end
-end
-return count
-end
-elseif name == 'admit_some' then
+if name == 'admit_some' then
 function lib.admit_some(settings, jids, jobs, count, letters)
 local run, most = settings.run, settings.most or 1
 if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
@@ -2737,7 +2721,13 @@ if run and count > 0 and not letters.s and not letters.t and var.parked_here == 
 		return count, common
 	end
 end
-count = lib.admit_each(jids, count, jobs, settings, run)
+for i = 1, count do
+	local stored = jobs[i][9]
+	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+		count = i - 1
+		break
+	end
+end
 lib.read_scores(settings.queue, jids, count, jobs, settings, run)
 return count, nil
 end
@@ -3305,7 +3295,8 @@ if damaged then
 elseif not first then
 	first, waits = 0, false
 end
-return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+local _, exponent = math.frexp(math.abs(priority) + 1)
+return {key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
@@ -4998,7 +4989,11 @@ return type(score) == 'string' and score or nil, name
 end
 elseif name == 'set_priority' then
 function lib.set_priority(run, jid, job, priority)
-local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
+local queue, stored, parked, score = job.queue, job['x:o'], job['x:parked'], priority
+local takes_turns = stored and lib.has_option(stored, 'g')
+if takes_turns and (job.state == 'waiting' or parked) then
+	score = lib.fair_score(queue, priority, stored, {}) or priority
+end
 if queue == '' then
 	lib.must_write()
 else
@@ -5008,8 +5003,10 @@ else
 	end
 end
 try('hset', lib.job_key(jid), 'priority', priority)
-if job['x:o'] then
-	lib.follow_priority(jid, job, score)
+if stored and parked then
+	lib.move_parked(jid, parked, score)
+elseif takes_turns and job.state == 'waiting' then
+	lib.leave_turns(queue, job.priority)
 end
 end
 elseif name == 'still_wanted' then
@@ -5495,11 +5492,6 @@ for _ = 1, 100 do
 end
 return returned
 end
-elseif name == 'score_in_work' then
-function lib.score_in_work(jid, queue, job)
-local limit = lib.parked_by(job.state, job.time, job['x:parked'])
-return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
-end
 elseif name == 'settle_limits' then
 function lib.settle_limits()
 local kept = false
@@ -5896,14 +5888,6 @@ end
 local message = type(failure.message) == 'string' and failure.message or ''
 return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
 end
-elseif name == 'follow_priority' then
-function lib.follow_priority(jid, job, score)
-if job['x:parked'] then
-	lib.move_parked(jid, job['x:parked'], score)
-elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
-	lib.leave_turns(job.queue, job.priority)
-end
-end
 elseif name == 'leave_all_turns' then
 function lib.leave_all_turns(queue, jobs, count)
 local left = {}
@@ -6117,12 +6101,6 @@ for i = 1, left > 0 and #keys or 0 do
 	if left == 0 then
 		return
 	end
-end
-end
-elseif name == 'score_by_options' then
-function lib.score_by_options(job, priority)
-if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
-	return lib.fair_score(job.queue, priority, job['x:o'], {})
 end
 end
 elseif name == 'stop_all_limited' then
@@ -6452,18 +6430,18 @@ repeat
 	end
 	local state
 	repeat
-		local score = finite(item.priority, 0) - now / 10000000000
+		local jid, delay, score = item.jid, item.delay, finite(item.priority, 0) - now / 10000000000
 		local state2, part = 'waiting', 'work'
-		if item.delay > 0 then
-			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+		if delay > 0 then
+			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + delay)
 		end
 		local reply
 		do
-			local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-			local reply2 = try('zadd', key, score2, member)
+			local key, score2 = prefix .. 'q:' .. queue .. '-' .. part, score
+			local reply2 = try('zadd', key, score2, jid)
 			if type(reply2) == 'table' then
 				call('del', prefix .. 'x:none')
-				reply2 = try('zadd', key, score2, member)
+				reply2 = try('zadd', key, score2, jid)
 			end
 			reply = reply2
 		end
@@ -10046,13 +10024,13 @@ for i = 1, #others do
 end
 state = as
 elseif held then
-local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0, began = state == 'running' and time, attempts = attempts}
+local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', began = state == 'running' and time, attempts = attempts}
 local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
 if place then
 	score = finite(priority, 0) - (finite(place, now)) / 10000000000
 	fields[7], fields[8] = 'time', place
 end
-local _, problem = cold(stamp, now).enqueue(item, queue, score)
+local _, problem = cold(stamp, now).enqueue(jid, queue, 0, score)
 if problem then
 	cold(stamp, now).raise('End', problem)
 end
@@ -11852,7 +11830,7 @@ end
 else
 if length < 9 then
 if command == 'failures' then
-var = var or {none = {}}
+var = var or {none = {}, searched = 0, too_large = 0}
 cold(stamp, now)
 local klasses, found = {}, {}
 local function count_failure(jid)
@@ -11877,16 +11855,14 @@ if count < 1 or count > 1000 then
 lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 end
 local list = lib.open_list('Failures', 'failed', group)
-local offset = lib.after_cursor('Failures', list, cursor)
-local jids = lib.read_list(list, offset, count)
+local jids, looked, next_cursor = lib.search('Failures', list, cursor, count, 0, var.none)
 for i = 1, #jids do
 count_failure(jids[i])
 end
 for i = 1, #found do
 found[i] = cjson.encode(found[i])
 end
-local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
-return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
+return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
 elseif command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)

@@ -49,7 +49,7 @@ worker = worker or ''
 -- state.
 local function requeue_in_place()
   local item = {
-    jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0,
+    jid = jid, key = key, current = queue, history = history, grace = grace, data = '',
     began = state == 'running' and time, attempts = attempts,
   }
   local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
@@ -57,7 +57,7 @@ local function requeue_in_place()
     score = work_score(finite(place, now), priority)
     fields[7], fields[8] = 'time', place
   end
-  local _, problem = enqueue(item, queue, score)
+  local _, problem = enqueue(jid, queue, 0, score)
   raise_any('End', problem)
   give_up(item, worker, fields, 'released')
   wake_for(queue, 0)

@@ -36,12 +36,6 @@ local function first_turn(queue, priority) -- cold
   return score and math.max(priority - 0.5 - score, 0), first.err
 end
 
--- Returns the length of a turn of weight 1: so large that a hundredth of it changes a score.
-local function turn_step(priority) -- cold
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-
 -- The time in seconds for which a queue's turns are kept if no job is taken.
 local TURNS_KEPT = 604800
 
@@ -60,8 +54,10 @@ local function read_turns(queue, priority) -- cold
   elseif not first then
     first, waits = 0, false
   end
+  -- A turn of weight 1 is so large that a hundredth of it changes a score.
+  local _, exponent = math.frexp(math.abs(priority) + 1)
   return {
-    key = key, first = first, waits = waits, ends = {}, step = turn_step(priority),
+    key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45),
     passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or none,
   }
 end

@@ -91,19 +91,6 @@ local function may_start(jid, job, settings, run) -- cold
   return true
 end
 
--- Decides about the first count jobs, some of them with limits. Returns the number of jobs that
--- don't stay in place.
-local function admit_each(jids, count, jobs, settings, run) -- cold
-  for i = 1, count do
-    local stored = jobs[i][OPTIONS]
-    if stored and has_option(stored, LIMITED)
-      and not may_start(jids[i], jobs[i], settings, run) then
-      return i - 1
-    end
-  end
-  return count
-end
-
 -- Reads the scores of jobs to park, among the first count. A job with a lost lock is not in work,
 -- and will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
@@ -210,7 +197,14 @@ local function admit_some(settings, jids, jobs, count, letters) -- cold
       return count, common
     end
   end
-  count = admit_each(jids, count, jobs, settings, run)
+  for i = 1, count do
+    local stored = jobs[i][OPTIONS]
+    if stored and has_option(stored, LIMITED)
+      and not may_start(jids[i], jobs[i], settings, run) then
+      count = i - 1
+      break
+    end
+  end
   read_scores(settings.queue, jids, count, jobs, settings, run)
   return count, nil
 end
