@@ -2983,12 +2983,6 @@ job[14], job[15], job[16] = 'running', worker, expires
 local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 return lib.job_json(job, tracked, more, newest)
 end
-elseif name == 'priority_of' then
-function lib.priority_of(jid)
-local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-local priority, stored = unpack(job)
-return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
-end
 elseif name == 'publish_end' then
 function lib.publish_end(jid, state, forgotten)
 local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
@@ -4338,8 +4332,9 @@ local scheduled = lib.queue_key(queue, 'scheduled')
 local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
 local work, turns = {}, {}
 for n, jid in ipairs(due) do
-	local priority, stored = lib.priority_of(jid)
-	if priority then
+	local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+	local priority, stored = unpack(job)
+	if priority or not job.err and call('exists', lib.job_key(jid)) == 1 then
 		call('hset', lib.job_key(jid), 'state', 'waiting')
 		work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
 		work[#work + 1] = jid
@@ -7563,7 +7558,7 @@ local function topics_key(name)
 return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
-local function all_topics()
+if action == 'all' then
 local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
 lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
 table.sort(all)
@@ -7573,10 +7568,7 @@ for _, name in ipairs(all) do
 		table.insert(by_topic[topic], name)
 	end
 end
-return by_topic
-end
-if action == 'all' then
-return cjson.encode(all_topics())
+return cjson.encode(by_topic)
 elseif action == 'get' then
 return lib.array(call('exists', key) == 1 and {key} or {})
 end

@@ -4022,12 +4022,6 @@ job[14], job[15], job[16] = 'running', worker, expires
 local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 return lib.job_json(job, tracked, more, newest)
 end
-elseif name == 'priority_of' then
-function lib.priority_of(jid)
-local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-local priority, stored = unpack(job)
-return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
-end
 elseif name == 'publish_end' then
 function lib.publish_end(jid, state, forgotten)
 local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
@@ -5688,8 +5682,9 @@ local scheduled = lib.queue_key(queue, 'scheduled')
 local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
 local work, turns = {}, {}
 for n, jid in ipairs(due) do
-	local priority, stored = lib.priority_of(jid)
-	if priority then
+	local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+	local priority, stored = unpack(job)
+	if priority or not job.err and call('exists', lib.job_key(jid)) == 1 then
 		call('hset', lib.job_key(jid), 'state', 'waiting')
 		work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
 		work[#work + 1] = jid
@@ -7335,14 +7330,6 @@ local until_then, holder = string.match(held, '^(%S+) (.*)$')
 local at = tonumber(until_then)
 return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
 end
-local function claim_due(queue, due, worker)
-if is_claimed(queue, due, worker) then
-	return false
-end
-local ttl = math.ceil((due - now) * 1000) + 1000
-call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-return true
-end
 local function is_open(ask, i)
 local known = ask.known
 if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
@@ -7380,20 +7367,21 @@ table.sort(coming, function(a, b)
 end)
 return coming
 end
+local function claim_soonest(ask)
+local coming = ask.quiet and var.none or coming_due(ask)
+for i = 1, #coming do
+	local queue, due = coming[i].queue, coming[i].due
+	if not is_claimed(queue, due, ask.worker) then
+		local ttl = math.ceil((due - now) * 1000) + 1000
+		call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. ask.worker, 'PX', ttl)
+		return math.max(due - now, 0.001), queue
+	end
+end
+return ask.poll, ''
+end
 if #out < ask.count and not ask.left then
 do
-	local wait3, claimed2
-	do
-		local coming = ask.quiet and var.none or coming_due(ask)
-		local wait2, queue = ask.poll, ''
-		for i = 1, #coming do
-			if claim_due(coming[i].queue, coming[i].due, ask.worker) then
-				wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
-				break
-			end
-		end
-		wait3, claimed2 = wait2, queue
-	end
+	local wait2, claimed2 = claim_soonest(ask)
 	if ask.claim ~= '' and ask.claim ~= claimed2 and cold(stamp, now).drop_claim(ask) then
 		cold(stamp, now).wake(ask.claim)
 	end
@@ -7418,7 +7406,7 @@ do
 	if again and ask.polls then
 		cold(stamp, now).note_looked(ask)
 	end
-	wait, claimed, polled = wait3, claimed2, again
+	wait, claimed, polled = wait2, claimed2, again
 end
 if not ask.brief then
 	listeners, listens = count_listeners(worker)
@@ -11198,21 +11186,6 @@ elseif at > 0 then
 end
 return queues
 end
-local function sweep_queues(queues)
-if queues[1] == '*' then
-	queues = next_queues()
-end
-local done = 0
-for i = 1, #queues do
-	local fine, moved = pcall(sweep_queue, queues[i])
-	if fine then
-		done, room = done + moved, room - moved
-	else
-		lib.must_write()
-	end
-end
-return done
-end
 lib.must_publish()
 var.budget.tells = 100
 if ARGV[3] == '' then
@@ -11228,8 +11201,14 @@ if try('exists', prefix .. 'failures') == 1 then
 end
 lib.untrack_gone(100)
 end
-if ARGV[3] then
-done = done + sweep_queues({unpack(ARGV, 3)})
+local queues = ARGV[3] == '*' and next_queues() or {unpack(ARGV, 3)}
+for i = 1, #queues do
+local fine, moved = pcall(sweep_queue, queues[i])
+if fine then
+	done, room = done + moved, room - moved
+else
+	lib.must_write()
+end
 end
 return done
 elseif command == 'track' then
@@ -11313,16 +11292,12 @@ var = var or {unheard = 0}
 cold(stamp, now)
 local worker = lib.required('Depart', 'worker', ARGV[3])
 local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
-local function holds_jobs(key)
-for _, jid in ipairs(try('zrange', key, 0, -1)) do
-	if lib.is_held(worker, jid) then
-		return true
-	end
-end
-return false
-end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs(lib.worker_key(worker)) then
+local holds = false
+for _, jid in ipairs(try('zrange', lib.worker_key(worker), 0, -1)) do
+holds = holds or lib.is_held(worker, jid)
+end
+if not holds then
 call('del', lib.worker_key(worker))
 end
 call('del', lib.registry_key(worker))
@@ -12689,7 +12664,7 @@ local function topics_key(name)
 return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
-local function all_topics()
+if action == 'all' then
 local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
 lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
 table.sort(all)
@@ -12699,10 +12674,7 @@ for _, name in ipairs(all) do
 		table.insert(by_topic[topic], name)
 	end
 end
-return by_topic
-end
-if action == 'all' then
-return cjson.encode(all_topics())
+return cjson.encode(by_topic)
 elseif action == 'get' then
 return lib.array(call('exists', key) == 1 and {key} or {})
 end
@@ -12911,17 +12883,14 @@ local function failures_on(day, queue)
 return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)
 end
 local function failed_since(last, head, queue, failed_today)
-local known_on = head[1] and lib.day_of(60 * head[1])
-local function grown(count, day)
-	return math.max(count - (known_on == day and head[2] or 0), 0)
-end
+local known_on, day = head[1] and lib.day_of(60 * head[1]), last and lib.day_of(60 * last)
+local before = known_on == day and head[2] or 0
 if not last then
 	return 0
-elseif lib.day_of(60 * last) == today then
-	return grown(failed_today, today)
+elseif day == today then
+	return math.max(failed_today - before, 0)
 end
-local day = lib.day_of(60 * last)
-return failed_today + grown(failures_on(day, queue), day)
+return failed_today + math.max(failures_on(day, queue) - before, 0)
 end
 local recorded = {}
 cursor = lib.each_queue('Queues.record', cursor, math.min(100, math.max(1000 - sums[1], 1)), function(queue)

@@ -12,19 +12,12 @@
 local worker = required('Depart', 'worker', ARGV[3])
 local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]
 
--- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
--- another worker has it.
-local function holds_jobs(key)
-  for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    if is_held(worker, jid) then
-      return true
-    end
-  end
-  return false
-end
-
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs(worker_key(worker)) then
+local holds = false -- a job timed out stays among the worker's jobs, even if another worker has it
+for _, jid in ipairs(try('zrange', worker_key(worker), 0, -1)) do
+  holds = holds or is_held(worker, jid)
+end
+if not holds then
   call('del', worker_key(worker))
 end
 call('del', registry_key(worker))

@@ -19,8 +19,7 @@ end
 
 local key = topics_key(queue)
 
--- The queues of each pattern, by name.
-local function all_topics()
+if action == 'all' then
   local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
   union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
   table.sort(all)
@@ -30,11 +29,7 @@ local function all_topics()
       table.insert(by_topic[topic], name)
     end
   end
-  return by_topic
-end
-
-if action == 'all' then
-  return cjson.encode(all_topics())
+  return cjson.encode(by_topic)
 elseif action == 'get' then
   return array(call('exists', key) == 1 and {key} or {})
 end

@@ -68,13 +68,6 @@ local function spawn_all(queue, limit)
   end
 end
 
--- Returns the priority of an existing job, and its options.
-local function priority_of(jid)
-  local job = try('hmget', job_key(jid), 'priority', 'x:o')
-  local priority, stored = unpack(job)
-  return priority or not job.err and call('exists', job_key(jid)) == 1 and '0', stored
-end
-
 -- Returns the score of a job with a place of its own when lost (own_place): by its due time, as the
 -- nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
@@ -88,8 +81,9 @@ local function move_scheduled(queue, limit)
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
   for n, jid in ipairs(due) do
-    local priority, stored = priority_of(jid)
-    if priority then
+    local job = try('hmget', job_key(jid), 'priority', 'x:o')
+    local priority, stored = unpack(job)
+    if priority or not job.err and call('exists', job_key(jid)) == 1 then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = stored and has_option(stored, LIMITED) and score_before(jid)
         or stored and has_option(stored, ON_LOST) and own_place(stored)
