@@ -294,10 +294,7 @@ return found
 end
 elseif name == 'array' then
 function lib.array(list)
-if #list == 0 then
-	return empty_list
-end
-return cjson.encode(list)
+return #list == 0 and empty_list or cjson.encode(list)
 end
 elseif name == 'entry' then
 function lib.entry(at, what, details)
@@ -413,7 +410,7 @@ lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue}))
 end
 elseif name == 'tally' then
 function lib.tally(day, queue, field, by)
-local key = lib.stats_key('stats', day, queue)
+local key = field == 'expired' and lib.own_stats_key(day, queue) or lib.stats_key('stats', day, queue)
 if try('hincrby', key, field, by) == by then
 	lib.expire_stats(key, day)
 end
@@ -1021,7 +1018,7 @@ if ends and ends <= now then
 		return true
 	elseif lib.expire_job(jid, job) then
 		if state ~= 'failed' then
-			lib.tally_expired(job.queue or '')
+			lib.tally(lib.day_of(now), job.queue or '', 'expired', 1)
 		end
 		return true
 	end
@@ -2630,10 +2627,7 @@ return rate and lib.rate_opens(rate) and 'full' or nil
 end
 elseif name == 'with_large' then
 function lib.with_large(text, rest)
-if not var.large and rest == '' then
-	return text
-end
-return {text, rest, unpack(var.large or var.none)}
+return (var.large or rest ~= '') and {text, rest, unpack(var.large or var.none)} or text
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
@@ -3332,10 +3326,7 @@ elseif list.kind == 'failed' then
 	return math.max(list.total - place, 0)
 end
 local rank, found = lib.rank_of(list.key, place, jid)
-if list.falls then
-	return list.total - rank
-end
-return math.max(rank + (found and 1 or 0) - list.from, 0)
+return list.falls and list.total - rank or math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 elseif name == 'drop_expired' then
 function lib.drop_expired(jid, state)
@@ -4225,14 +4216,6 @@ elseif name == 'taking_config' then
 function lib.taking_config(queue)
 return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 end
-elseif name == 'tally_expired' then
-function lib.tally_expired(queue)
-local day = lib.day_of(now)
-local key = lib.own_stats_key(day, queue)
-if try('hincrby', key, 'expired', 1) == 1 then
-	lib.expire_stats(key, day)
-end
-end
 elseif name == 'tally_failure' then
 function lib.tally_failure(queue)
 lib.tally(lib.day_of(now), queue, 'failures', 1)
@@ -4346,10 +4329,7 @@ end
 elseif name == 'options_member' then
 function lib.options_member(text)
 local letters = lib.split_options(text)
-if letters == '' then
-	return ''
-end
-return ',"x":' .. string.match(text, '|(.*)$')
+return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
@@ -5645,18 +5625,14 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 end
-repeat
+do
 local wanted = count
 if settings.max_concurrency > 0 then
 	local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
-	break
+count = settings.max_rate and wanted > 0 and cold(stamp, now).allowed_by_rate(queue, settings, wanted) or wanted
 end
-count = wanted
-until true
 if count > 0 then
 settings.most, settings.worker = count, worker
 local jids
@@ -6110,14 +6086,14 @@ repeat
 		local queue = item.current
 		do
 			local day = now - now % 86400
-			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+			local key = 'failures' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
 			if try('hincrby', key, 'failures', 1) == 1 then
 				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
 		local day = now - now % 86400
-		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+		local key = 'failed' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
 		if try('hincrby', key, 'failed', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))

@@ -342,10 +342,7 @@ return found
 end
 elseif name == 'array' then
 function lib.array(list)
-if #list == 0 then
-	return empty_list
-end
-return cjson.encode(list)
+return #list == 0 and empty_list or cjson.encode(list)
 end
 elseif name == 'entry' then
 function lib.entry(at, what, details)
@@ -499,7 +496,7 @@ lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue}))
 end
 elseif name == 'tally' then
 function lib.tally(day, queue, field, by)
-local key = lib.stats_key('stats', day, queue)
+local key = field == 'expired' and lib.own_stats_key(day, queue) or lib.stats_key('stats', day, queue)
 if try('hincrby', key, field, by) == by then
 	lib.expire_stats(key, day)
 end
@@ -795,10 +792,7 @@ if settings.max_concurrency > 0 then
 	local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	return lib.allowed_by_rate(queue, settings, wanted)
-end
-return wanted
+return settings.max_rate and wanted > 0 and lib.allowed_by_rate(queue, settings, wanted) or wanted
 end
 elseif name == 'data_of' then
 function lib.data_of(key, wants_large)
@@ -1305,7 +1299,7 @@ if ends and ends <= now then
 		return true
 	elseif lib.expire_job(jid, job) then
 		if state ~= 'failed' then
-			lib.tally_expired(job.queue or '')
+			lib.tally(lib.day_of(now), job.queue or '', 'expired', 1)
 		end
 		return true
 	end
@@ -2854,10 +2848,7 @@ end
 elseif name == 'drop_claim' then
 function lib.drop_claim(ask)
 local held = try('get', lib.due_key(ask.claim))
-if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-	return false
-end
-return call('del', lib.due_key(ask.claim)) == 1
+return type(held) == 'string' and string.match(held, ' (.*)$') == ask.worker and call('del', lib.due_key(ask.claim)) == 1
 end
 elseif name == 'drop_slots' then
 function lib.drop_slots(jid, stored, most)
@@ -3511,10 +3502,7 @@ return rate and lib.rate_opens(rate) and 'full' or nil
 end
 elseif name == 'with_large' then
 function lib.with_large(text, rest)
-if not var.large and rest == '' then
-	return text
-end
-return {text, rest, unpack(var.large or var.none)}
+return (var.large or rest ~= '') and {text, rest, unpack(var.large or var.none)} or text
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
@@ -4420,10 +4408,7 @@ elseif list.kind == 'failed' then
 	return math.max(list.total - place, 0)
 end
 local rank, found = lib.rank_of(list.key, place, jid)
-if list.falls then
-	return list.total - rank
-end
-return math.max(rank + (found and 1 or 0) - list.from, 0)
+return list.falls and list.total - rank or math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 elseif name == 'best_of_work' then
 function lib.best_of_work(run, queue, limit)
@@ -5400,10 +5385,7 @@ return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. v
 end
 elseif name == 'read_follower' then
 function lib.read_follower(text)
-if type(text) ~= 'string' then
-	return nil
-end
-local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+local since, seen, digest = string.match(type(text) == 'string' and text or '', '^(%S+) (%S+) (%S+)$')
 return lib.finite(since) and since, lib.finite(seen), digest
 end
 elseif name == 'read_max_rate' then
@@ -5535,14 +5517,6 @@ end
 elseif name == 'taking_config' then
 function lib.taking_config(queue)
 return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-end
-elseif name == 'tally_expired' then
-function lib.tally_expired(queue)
-local day = lib.day_of(now)
-local key = lib.own_stats_key(day, queue)
-if try('hincrby', key, 'expired', 1) == 1 then
-	lib.expire_stats(key, day)
-end
 end
 elseif name == 'tally_failure' then
 function lib.tally_failure(queue)
@@ -5696,10 +5670,7 @@ end
 elseif name == 'options_member' then
 function lib.options_member(text)
 local letters = lib.split_options(text)
-if letters == '' then
-	return ''
-end
-return ',"x":' .. string.match(text, '|(.*)$')
+return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
@@ -6829,12 +6800,6 @@ end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local function told_cursor(ask)
-if ask.owed[1] then
-	return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
-end
-return ask.cursor
-end
 local function count_listeners(worker)
 local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
 return counts[2], counts[4] > 0
@@ -6843,7 +6808,7 @@ if ask.polls and ask.claim == '' and ask.count > 0 then
 local wait = cold(stamp, now).stay_idle(ask)
 if wait then
 	local counted, listens = count_listeners(worker)
-	return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
+	return {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
 end
 end
 if ask.order == 'shuffled' then
@@ -6904,7 +6869,7 @@ cold(stamp, now).pass_on(ask)
 return ask.brief and 2 or (count_listeners(ask.worker))
 end
 if ask.limit == 0 then
-return {told_cursor(ask), '0', '', become_busy(ask)}
+return {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, '0', '', become_busy(ask)}
 end
 var.budget.bytes, var.budget.drops = 2097152, 60
 local out = {}
@@ -7192,18 +7157,14 @@ if its.max_concurrency > 0 or its.max_rate then
 	ask.limit, wanted = ask.count, direct
 end
 local most
-repeat
+do
 	local wanted2 = wanted
 	if its.max_concurrency > 0 then
 		local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 		wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 	end
-	if its.max_rate and wanted2 > 0 then
-		most = cold(stamp, now).allowed_by_rate(queue, its, wanted2)
-		break
-	end
-	most = wanted2
-until true
+	most = its.max_rate and wanted2 > 0 and cold(stamp, now).allowed_by_rate(queue, its, wanted2) or wanted2
+end
 if most < wanted and not ask.kept then
 	ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
 end
@@ -7430,7 +7391,7 @@ elseif #known.filled > 0 then
 	call('srem', prefix .. 'x:filled', unpack(empty))
 end
 end
-reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
+reply = {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
 reply[5] = (ask.left or ask.kept or #out >= ask.limit) and ' ' .. NAMES or NAMES
 end
@@ -7530,10 +7491,7 @@ end
 return amount + 0
 end
 local function end_of(i)
-if ARGV[i] == '0' then
-	return i
-end
-return i + whole('Put', 'n', ARGV[i])
+return ARGV[i] == '0' and i or i + whole('Put', 'n', ARGV[i])
 end
 while at <= #ARGV do
 local agree = ARGV[at] == ''
@@ -8458,18 +8416,14 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 end
-repeat
+do
 local wanted = count
 if settings.max_concurrency > 0 then
 	local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
-	break
+count = settings.max_rate and wanted > 0 and cold(stamp, now).allowed_by_rate(queue, settings, wanted) or wanted
 end
-count = wanted
-until true
 if count > 0 then
 settings.most, settings.worker = count, worker
 local jids
@@ -9516,14 +9470,14 @@ repeat
 		local queue = item.current
 		do
 			local day = now - now % 86400
-			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+			local key = 'failures' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
 			if try('hincrby', key, 'failures', 1) == 1 then
 				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
 		local day = now - now % 86400
-		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+		local key = 'failed' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
 		if try('hincrby', key, 'failed', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))

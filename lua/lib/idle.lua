@@ -123,10 +123,8 @@ end
 -- Drops the worker's claim. Reports whether the worker still held it.
 local function drop_claim(ask) -- cold
   local held = try('get', due_key(ask.claim))
-  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-    return false
-  end
-  return call('del', due_key(ask.claim)) == 1
+  return type(held) == 'string' and string.match(held, ' (.*)$') == ask.worker
+    and call('del', due_key(ask.claim)) == 1
 end
 
 -- Marks the worker, which has no free slot, as no longer idle. Returns the number of clients that

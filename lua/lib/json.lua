@@ -2,10 +2,7 @@
 
 -- Returns a list as JSON. cjson would encode an empty list as {}.
 local function array(list)
-  if #list == 0 then
-    return empty_list
-  end
-  return cjson.encode(list)
+  return #list == 0 and empty_list or cjson.encode(list)
 end
 
 -- Returns a JSON array of texts that are already JSON.
