@@ -2193,7 +2193,14 @@ end
 end
 elseif name == 'lock_time' then
 function lib.lock_time(own, general)
-return lib.finite(own, lib.finite(general, 60))
+local seconds = own and tonumber(own)
+if not seconds or seconds - seconds ~= 0 then
+	seconds = general and tonumber(general)
+end
+if not seconds or seconds - seconds ~= 0 then
+	seconds = 60
+end
+return seconds
 end
 elseif name == 'lost_lock' then
 function lib.lost_lock(area, jid, owner, again)
@@ -4551,8 +4558,7 @@ return false
 end
 elseif name == 'heartbeat_of' then
 function lib.heartbeat_of(queue)
-local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
-return lib.lock_time(own, general)
+return lib.lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 end
 elseif name == 'history_json' then
 function lib.history_json(jid, newest)
@@ -6626,7 +6632,17 @@ repeat
 		break
 	end
 	local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-	local lasts2 = finite(own, finite(general, 60))
+	local lasts2
+	do
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		lasts2 = seconds
+	end
 	if most or max_rate or lasts2 <= 0 then
 		lasts, cap = nil
 		break
@@ -7149,7 +7165,17 @@ end
 local its
 do
 	local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-	local lasts = finite(own, finite(general, 60))
+	local lasts
+	do
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		lasts = seconds
+	end
 	its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 end
 ask.settings[i] = its
@@ -8214,7 +8240,17 @@ repeat
 			break
 		end
 		local own, general, most, cap2, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-		local lasts2 = finite(own, finite(general, 60))
+		local lasts2
+		do
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			lasts2 = seconds
+		end
 		if most or max_rate or lasts2 <= 0 then
 			lasts, cap = nil
 			break
@@ -8319,7 +8355,17 @@ end
 local settings
 do
 local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
-local lasts = finite(own, finite(general, 60))
+local lasts
+do
+	local seconds = own and tonumber(own)
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = general and tonumber(general)
+	end
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = 60
+	end
+	lasts = seconds
+end
 settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, lasts = false, heartbeat = lasts, cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 end
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
@@ -8693,16 +8739,18 @@ end
 if problem or not queue then
 cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
 end
-local function finite(text, default)
-local n = text and tonumber(text)
-if n and n - n == 0 then
-	return n
-end
-return default
-end
 local function heartbeat_of(queue)
-local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
-return finite(own, finite(general, 60))
+do
+	local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
+	local seconds = own and tonumber(own)
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = general and tonumber(general)
+	end
+	if not seconds or seconds - seconds ~= 0 then
+		seconds = 60
+	end
+	return seconds
+end
 end
 local function own_lock_time(text)
 local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')

@@ -38,7 +38,5 @@ end
 
 -- Returns the duration of a lock in a queue, in seconds.
 local function heartbeat_of(queue)
-  local own, general = unpack(
-    try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
-  return lock_time(own, general)
+  return lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 end

@@ -17,7 +17,14 @@ local DEFAULT_RETRIES = '5'
 -- Returns the duration of a lock in seconds: the queue's own heartbeat, or the namespace's. With 0
 -- or less, the lock expires at once.
 local function lock_time(own, general)
-  return finite(own, finite(general, DEFAULT_HEARTBEAT))
+  local seconds = own and tonumber(own)
+  if not seconds or seconds - seconds ~= 0 then
+    seconds = general and tonumber(general)
+  end
+  if not seconds or seconds - seconds ~= 0 then
+    seconds = DEFAULT_HEARTBEAT
+  end
+  return seconds
 end
 
 -- The same for workers that keep their locks, and ignore a heartbeat of 0 or less.
