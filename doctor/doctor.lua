@@ -103,13 +103,7 @@ end
 end
 else
 if length < 8 then
-if name == 'add_tag' then
-function lib.add_tag(jid, tag)
-if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-	try('zincrby', prefix .. 'tags', 1, tag)
-end
-end
-elseif name == 'between' then
+if name == 'between' then
 function lib.between(text, first, last)
 if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
 	return string.sub(text, #first + 1, -#last - 1)
@@ -147,18 +141,20 @@ return nil, state, stored
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-if not text then
-	return {}
-end
 local ok, list = pcall(cjson.decode, text)
-if ok and type(list) == 'table' then
-	return list
-end
-return {}
+return ok and type(list) == 'table' and list or {}
 end
 end
 else
-if name == 'claim_of' then
+if name == 'add_tags' then
+function lib.add_tags(jid, tags, first)
+for i = first, #tags do
+	if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
+		try('zincrby', prefix .. 'tags', 1, tags[i])
+	end
+end
+end
+elseif name == 'claim_of' then
 function lib.claim_of(text)
 local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
 if key then
@@ -349,21 +345,14 @@ elseif name == 'read_limit' then
 function lib.read_limit(name, most)
 local family = string.match(name, '^([^/]+)/.') or name
 local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-local max, rate, per = lib.parse_limit(own or general)
+local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 local hold = lib.finite(held_until, 0)
-local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+local limit = {name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 if max > 0 then
 	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 end
 return limit
-end
-elseif name == 'remove_tag' then
-function lib.remove_tag(jid, tag)
-if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-		call('zrem', prefix .. 'tags', tag)
-	end
-end
 end
 elseif name == 'unique_key' then
 function lib.unique_key(name)
@@ -422,11 +411,13 @@ if type(other) == 'string' then
 	return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 end
 end
-elseif name == 'parse_limit' then
-function lib.parse_limit(text)
-local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-return max, per > 0 and rate or 0, per
+elseif name == 'remove_tags' then
+function lib.remove_tags(jid, tags, first)
+for i = first, #tags do
+	if try('zrem', prefix .. 't:' .. tags[i], jid) == 1 and lib.finite(try('zincrby', prefix .. 'tags', -1, tags[i]), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tags[i])
+	end
+end
 end
 elseif name == 'usual_score' then
 function lib.usual_score(job)
@@ -627,9 +618,7 @@ for _, tag in ipairs(lib.list_of(job.tags)) do
 end
 if #lacking > 0 then
 	lib.diagnose('tag_lacking', key, '', table.concat(lacking, ', '), function()
-		for i = 1, #lacking do
-			lib.add_tag(job.id, lacking[i])
-		end
+		lib.add_tags(job.id, lacking, 1)
 	end, unpack(written))
 end
 end
@@ -757,7 +746,7 @@ if job and has_tag(job, tag) or not lib.score_at(key, member) then
 	return
 end
 lib.diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
-	lib.remove_tag(member, tag)
+	lib.remove_tags(member, {tag}, 1)
 end)
 end)
 end

@@ -189,7 +189,12 @@ for first = 1, #jids, 500 do
 end
 end
 elseif name == 'park' then
-function lib.park(queue, jid, limit, score, time)
+function lib.park(queue, jid, job, is_lost)
+if is_lost then
+	try('zrem', lib.queue_key(queue, 'locks'), jid)
+	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
+end
+local limit = job.refused
 local wait = lib.limit_key(limit.name, 'wait')
 limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
 local due = limit.opens
@@ -197,9 +202,9 @@ if limit.waiting > 0 then
 	due = now + 60 + limit.waiting / 100
 end
 limit.waiting = limit.waiting + 1
-call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (job[8] or '') .. ' ' .. limit.name)
 call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
-try('zadd', wait, score, jid)
+try('zadd', wait, job.score, jid)
 end
 elseif name == 'tell' then
 function lib.tell(jid, other, group, ended)
@@ -289,10 +294,7 @@ return found
 end
 elseif name == 'array' then
 function lib.array(list)
-if #list == 0 then
-	return empty_list
-end
-return cjson.encode(list)
+return #list == 0 and empty_list or cjson.encode(list)
 end
 elseif name == 'entry' then
 function lib.entry(at, what, details)
@@ -360,14 +362,11 @@ if not text then
 	return var.none
 end
 local list = lib.json(area, name, text)
-if type(list) ~= 'table' then
-	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-end
 local members = 0
-for _ in pairs(list) do
+for _ in pairs(type(list) == 'table' and list or var.none) do
 	members = members + 1
 end
-if members ~= #list then
+if type(list) ~= 'table' or members ~= #list then
 	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 end
 for i = 1, #list do
@@ -387,7 +386,10 @@ if excess > #old then
 	old = call('zrange', completed, 0, math.min(excess, limit) - 1)
 end
 for i = 1, #old do
-	lib.delete_job(old[i])
+	local state, tags = unpack(try('hmget', lib.job_key(old[i]), 'state', 'tags'))
+	if state == 'complete' then
+		lib.delete_record(old[i], tags)
+	end
 end
 lib.each_slice(call, 'zrem', completed, old)
 end
@@ -408,7 +410,7 @@ lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue}))
 end
 elseif name == 'tally' then
 function lib.tally(day, queue, field, by)
-local key = lib.stats_key('stats', day, queue)
+local key = field == 'expired' and lib.own_stats_key(day, queue) or lib.stats_key('stats', day, queue)
 if try('hincrby', key, field, by) == by then
 	lib.expire_stats(key, day)
 end
@@ -464,8 +466,9 @@ return at - at % 86400
 end
 elseif name == 'due_of' then
 function lib.due_of(item, jid, job)
-local queue = job.queue
-local score = lib.score_in_work(jid, queue, job)
+local queue, limit = job.queue, lib.parked_by(job.state, job.time, job['x:parked'])
+local place = limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work')
+local score = call('zscore', place, jid)
 local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 if score then
 	local at, priority = lib.finite(score), lib.finite(job.priority, 0)
@@ -628,13 +631,7 @@ return true
 end
 end
 else
-if name == 'add_tag' then
-function lib.add_tag(jid, tag)
-if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-	try('zincrby', prefix .. 'tags', 1, tag)
-end
-end
-elseif name == 'advance' then
+if name == 'advance' then
 function lib.advance(item, cap)
 local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
 lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
@@ -775,14 +772,8 @@ return true
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-if not text then
-	return {}
-end
 local ok, list = pcall(cjson.decode, text)
-if ok and type(list) == 'table' then
-	return list
-end
-return {}
+return ok and type(list) == 'table' and list or {}
 end
 elseif name == 'observe' then
 function lib.observe(kind, queue, durations)
@@ -830,13 +821,6 @@ for i = first, last, 2 do
 end
 return found
 end
-elseif name == 'part_of' then
-function lib.part_of(item)
-if item.waits then
-	return 'depends'
-end
-return item.delay > 0 and 'scheduled' or 'work'
-end
 elseif name == 'prepare' then
 function lib.prepare(puts, fresh)
 local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
@@ -845,7 +829,8 @@ for i, item in ipairs(puts.items) do
 	item.depends, item.given = item.depends or var.none, item.given or var.none
 	lib.read_before(puts, item, before, claims, fresh, unheld)
 	if not item.left then
-		local key = lib.queue_key(item.queue, lib.part_of(item))
+		local part = item.waits and 'depends' or item.delay > 0 and 'scheduled' or 'work'
+		local key = lib.queue_key(item.queue, part)
 		if not asked[key] then
 			asked[key] = true
 			call('zcard', key)
@@ -981,7 +966,9 @@ if length < 9 then
 if name == 'add_tags' then
 function lib.add_tags(jid, tags, first)
 for i = first, #tags do
-	lib.add_tag(jid, tags[i])
+	if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
+		try('zincrby', prefix .. 'tags', 1, tags[i])
+	end
 end
 end
 elseif name == 'add_work' then
@@ -1017,11 +1004,6 @@ if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 	return claim
 end
 end
-elseif name == 'count_in' then
-function lib.count_in(text)
-local count = lib.finite(text, 0)
-return count >= 0 and count < 2 ^ 53 and count or 0
-end
 elseif name == 'end_life' then
 function lib.end_life(jid, as)
 local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
@@ -1036,7 +1018,7 @@ if ends and ends <= now then
 		return true
 	elseif lib.expire_job(jid, job) then
 		if state ~= 'failed' then
-			lib.tally_expired(job.queue or '')
+			lib.tally(lib.day_of(now), job.queue or '', 'expired', 1)
 		end
 		return true
 	end
@@ -1162,10 +1144,6 @@ elseif name == 'new_puts' then
 function lib.new_puts(worker, checked)
 return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 end
-elseif name == 'no_batch' then
-function lib.no_batch(jid)
-return lib.new_problem('invalid', jid, 'is not a batch')
-end
 elseif name == 'no_queue' then
 function lib.no_queue(jid)
 return lib.new_problem('invalid', jid, 'is in no queue')
@@ -1255,9 +1233,7 @@ item.waits = #item.old.ended < #before
 end
 elseif name == 'read_put' then
 function lib.read_put(puts, queue, jid, klass, data, delay)
-if not klass then
-	lib.reject('Put', 'Arg "klass" missing')
-end
+lib.required('Put', 'klass', klass)
 local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 if last == first + 1 and ARGV[first] == 'new' then
 	checked = 'new'
@@ -1357,9 +1333,7 @@ lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
 call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
 lib.lock_lost(jid, worker or '')
 lib.wake(queue)
-if stored then
-	lib.stop_limited(jid, stored)
-end
+lib.stop_limited(jid, stored)
 end
 elseif name == 'undepend' then
 function lib.undepend(jid, other)
@@ -1528,20 +1502,6 @@ function lib.failed_at(key, place)
 local jid = try('lindex', key, place)
 local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 return lib.finite(lib.list_of(failure).when, 0)
-end
-elseif name == 'find_jobs' then
-function lib.find_jobs(jids, first, asks_due)
-local found = {}
-var.budget.relations = asks_due and 4000
-for i = first, #jids do
-	if asks_due and not lib.has_room(jids[i]) then
-		return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-	end
-	local text = lib.find_job(try, jids[i], asks_due)
-	found[#found + 1] = text
-	var.budget.text = var.budget.text - #(text or '')
-end
-return lib.with_large(lib.joined(found), '')
 end
 elseif name == 'holder_of' then
 function lib.holder_of(name)
@@ -1736,6 +1696,10 @@ elseif name == 'next_part' then
 function lib.next_part(reply)
 return reply[1] == '0' and '' or reply[1]
 end
+elseif name == 'not_empty' then
+function lib.not_empty(text)
+return text ~= '' and text or nil
+end
 elseif name == 'note_life' then
 function lib.note_life(jid, ends)
 if ends then
@@ -1817,14 +1781,6 @@ if puts.turns then
 	lib.write_later(puts.turns)
 end
 end
-elseif name == 'put_aside' then
-function lib.put_aside(queue, jid, job, run)
-if not run then
-	try('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
-end
-lib.park(queue, jid, job.refused, job.score, job[8])
-end
 elseif name == 'put_texts' then
 function lib.put_texts(queue, idle)
 local quoted = cjson.encode(queue)
@@ -1838,6 +1794,12 @@ end
 elseif name == 'queue_key' then
 function lib.queue_key(queue, part)
 return prefix .. 'q:' .. queue .. '-' .. part
+end
+elseif name == 'raise_any' then
+function lib.raise_any(area, problem)
+if problem then
+	lib.raise(area, problem)
+end
 end
 elseif name == 'read_gift' then
 function lib.read_gift(area, first, last)
@@ -1993,7 +1955,8 @@ end
 elseif name == 'spawn_due' then
 function lib.spawn_due(queue, parent, due, limit)
 local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
-interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.finite(count, 0)
+count = count >= 0 and count < 2 ^ 53 and count or 0
 if not klass or interval <= 0 then
 	call('zrem', lib.queue_key(queue, 'recur'), parent)
 	return 0
@@ -2060,11 +2023,6 @@ if try('hget', lib.job_key(jid), 'state') == 'failed' then
 end
 return before - var.budget.tells
 end
-elseif name == 'turn_step' then
-function lib.turn_step(priority)
-local _, exponent = math.frexp(math.abs(priority) + 1)
-return 2 ^ (exponent - 45)
-end
 elseif name == 'turns_key' then
 function lib.turns_key(queue, priority)
 return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
@@ -2111,7 +2069,7 @@ end
 if idle and #group == 1 and group[1].delay == 0 then
 	lib.wake_first(queue)
 elseif idle then
-	lib.wake_several(queue, lib.soonest_of(group), #group)
+	lib.wake_several(queue, group)
 end
 end
 elseif name == 'write_job' then
@@ -2129,17 +2087,7 @@ end
 end
 end
 else
-if name == 'admit_each' then
-function lib.admit_each(jids, count, jobs, settings, run)
-for i = 1, count do
-	local stored = jobs[i][9]
-	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-		return i - 1
-	end
-end
-return count
-end
-elseif name == 'admit_some' then
+if name == 'admit_some' then
 function lib.admit_some(settings, jids, jobs, count, letters)
 local run, most = settings.run, settings.most or 1
 if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
@@ -2148,7 +2096,13 @@ if run and count > 0 and not letters.s and not letters.t and var.parked_here == 
 		return count, common
 	end
 end
-count = lib.admit_each(jids, count, jobs, settings, run)
+for i = 1, count do
+	local stored = jobs[i][9]
+	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+		count = i - 1
+		break
+	end
+end
 lib.read_scores(settings.queue, jids, count, jobs, settings, run)
 return count, nil
 end
@@ -2242,13 +2196,6 @@ for i = 1, #old do
 	end
 end
 return deleted
-end
-elseif name == 'delete_job' then
-function lib.delete_job(jid)
-local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
-if state == 'complete' then
-	lib.delete_record(jid, tags)
-end
 end
 elseif name == 'difference' then
 function lib.difference(list, other, first)
@@ -2453,13 +2400,6 @@ elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~=
 end
 return true
 end
-elseif name == 'left_until' then
-function lib.left_until(area, letter, ends)
-if ends <= now then
-	lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-end
-return ends - now
-end
 elseif name == 'letters_of' then
 function lib.letters_of(text)
 if text == var.last_text then
@@ -2484,18 +2424,14 @@ return prefix .. 'x:listed:' .. name
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
-local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
 local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
 try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-if popped then
-	local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-	try('rpush', key, lib.entry(popped, '"popped"', worker))
-end
-if failed then
-	try('rpush', key, lib.entry(failed, '"failed"'))
-end
-if done then
-	try('rpush', key, lib.entry(done, '"done"'))
+local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+for _, what in ipairs({'popped', 'failed', 'done'}) do
+	local at = lib.finite(stage[what])
+	if at then
+		try('rpush', key, lib.entry(at, '"' .. what .. '"', what == 'popped' and worker))
+	end
 end
 end
 elseif name == 'must_write' then
@@ -2542,14 +2478,16 @@ local opens = time and time + limit.per
 return opens and opens > now and opens or nil
 end
 elseif name == 'read_batch' then
-function lib.read_batch(area, jid)
+function lib.read_batch(area, jid, takes)
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-if state ~= 'depends' then
+if takes and state ~= 'depends' then
 	lib.raise(area, lib.not_depending(jid, state))
+elseif not state then
+	lib.raise(area, lib.no_job(jid))
 elseif not lib.is_batch(stored) then
-	lib.raise(area, lib.no_batch(jid))
+	lib.raise(area, lib.new_problem('invalid', jid, 'is not a batch'))
 end
-return stored
+return stored, state
 end
 elseif name == 'read_claim' then
 function lib.read_claim(area, text)
@@ -2563,9 +2501,10 @@ elseif name == 'read_limit' then
 function lib.read_limit(name, most)
 local family = string.match(name, '^([^/]+)/.') or name
 local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-local max, rate, per = lib.parse_limit(own or general)
+local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 local hold = lib.finite(held_until, 0)
-local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+local limit = {name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 if max > 0 then
 	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 end
@@ -2573,9 +2512,7 @@ return limit
 end
 elseif name == 'read_share' then
 function lib.read_share(area, text)
-if not lib.has_option(text, 'g') then
-	return false
-elseif not lib.fair_share(text) then
+if not lib.fair_share(text) then
 	lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
 end
 return text
@@ -2589,15 +2526,8 @@ if damaged then
 elseif not first then
 	first, waits = 0, false
 end
-return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-end
-elseif name == 'remove_tag' then
-function lib.remove_tag(jid, tag)
-if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-		call('zrem', prefix .. 'tags', tag)
-	end
-end
+local _, exponent = math.frexp(math.abs(priority) + 1)
+return {key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
@@ -2623,14 +2553,6 @@ var.large[#var.large + 1] = data
 var.large_bytes, job[6] = var.large_bytes + #data, ''
 return ',"beside":' .. #var.large
 end
-elseif name == 'soonest_of' then
-function lib.soonest_of(group)
-local delay = math.huge
-for i = 1, #group do
-	delay = math.min(delay, group[i].delay)
-end
-return delay
-end
 elseif name == 'start_some' then
 function lib.start_some(settings, jids, jobs, waited, count, letters)
 local queue, cap, worker = settings.queue, settings.cap, settings.worker
@@ -2642,7 +2564,7 @@ local put_at, put_time
 for i = 1, count do
 	local jid, job, key = jids[i], jobs[i], waited[i]
 	if job.refused then
-		lib.put_aside(queue, jid, job, settings.run)
+		lib.park(queue, jid, job, not settings.run)
 	elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 		n = n + 1
 		local entries = lib.record(key, popped, cap)
@@ -2712,10 +2634,7 @@ return rate and lib.rate_opens(rate) and 'full' or nil
 end
 elseif name == 'with_large' then
 function lib.with_large(text, rest)
-if not var.large and rest == '' then
-	return text
-end
-return {text, rest, unpack(var.large or var.none)}
+return (var.large or rest ~= '') and {text, rest, unpack(var.large or var.none)} or text
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
@@ -3057,12 +2976,6 @@ if n > 0 then
 end
 limit.started, limit.from = 0, nil
 end
-elseif name == 'parse_limit' then
-function lib.parse_limit(text)
-local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-return max, per > 0 and rate or 0, per
-end
 elseif name == 'popped_json' then
 function lib.popped_json(jid, job, tracked, worker, expires, more)
 job[10], job[11] = job[10] or false, job[11] or false
@@ -3070,12 +2983,6 @@ job[12], job[13] = false, jid
 job[14], job[15], job[16] = 'running', worker, expires
 local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 return lib.job_json(job, tracked, more, newest)
-end
-elseif name == 'priority_of' then
-function lib.priority_of(jid)
-local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-local priority, stored = unpack(job)
-return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
 end
 elseif name == 'publish_end' then
 function lib.publish_end(jid, state, forgotten)
@@ -3130,9 +3037,7 @@ if #item.depends == 0 then
 	item.others = item.others or var.none
 elseif not item.others then
 	local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-	if problem then
-		lib.raise('Put', problem)
-	end
+	lib.raise_any('Put', problem)
 	item.others, item.waits = others, item.waits or #others > 0
 end
 if item.waits then
@@ -3188,9 +3093,6 @@ end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-if not lib.has_option(text, 'c') then
-	return
-end
 local _, values = lib.split_options(text)
 local found = lib.limits_of(text)
 for i = 1, #found do
@@ -3236,7 +3138,9 @@ end
 elseif name == 'remove_tags' then
 function lib.remove_tags(jid, tags, first)
 for i = first, #tags do
-	lib.remove_tag(jid, tags[i])
+	if try('zrem', prefix .. 't:' .. tags[i], jid) == 1 and lib.finite(try('zincrby', prefix .. 'tags', -1, tags[i]), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tags[i])
+	end
 end
 end
 elseif name == 'replace_job' then
@@ -3429,10 +3333,7 @@ elseif list.kind == 'failed' then
 	return math.max(list.total - place, 0)
 end
 local rank, found = lib.rank_of(list.key, place, jid)
-if list.falls then
-	return list.total - rank
-end
-return math.max(rank + (found and 1 or 0) - list.from, 0)
+return list.falls and list.total - rank or math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 elseif name == 'drop_expired' then
 function lib.drop_expired(jid, state)
@@ -3774,7 +3675,7 @@ for _, item in ipairs(items) do
 	local jid = item.given.batch
 	if jid then
 		local batch = batches[jid]
-		batch.stored = batch.stored or lib.read_batch(area, jid)
+		batch.stored = batch.stored or lib.read_batch(area, jid, true)
 		if item.old or #item.depends > 0 then
 			batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 		end
@@ -3887,7 +3788,11 @@ return type(score) == 'string' and score or nil, name
 end
 elseif name == 'set_priority' then
 function lib.set_priority(run, jid, job, priority)
-local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
+local queue, stored, parked, score = job.queue, job['x:o'], job['x:parked'], priority
+local takes_turns = stored and lib.has_option(stored, 'g')
+if takes_turns and (job.state == 'waiting' or parked) then
+	score = lib.fair_score(queue, priority, stored, {}) or priority
+end
 if queue == '' then
 	lib.must_write()
 else
@@ -3897,8 +3802,10 @@ else
 	end
 end
 try('hset', lib.job_key(jid), 'priority', priority)
-if job['x:o'] then
-	lib.follow_priority(jid, job, score)
+if stored and parked then
+	lib.move_parked(jid, parked, score)
+elseif takes_turns and job.state == 'waiting' then
+	lib.leave_turns(queue, job.priority)
 end
 end
 elseif name == 'stop_limited' then
@@ -3919,21 +3826,6 @@ if cap > 0 and length > cap then
 	call('lpush', key, first)
 end
 end
-elseif name == 'unfail_group' then
-function lib.unfail_group(group, count, queue, given)
-if count == 0 then
-	return 0
-end
-local key = prefix .. 'f:' .. group
-local jids, jobs = call('lrange', key, -count, -1), {}
-for i = 1, #jids do
-	jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-end
-lib.unfail(jobs, given)
-call('ltrim', key, 0, -count - 1)
-lib.drop_empty_group(group)
-return #jids
-end
 elseif name == 'untrack_gone' then
 function lib.untrack_gone(limit)
 local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
@@ -3952,12 +3844,13 @@ elseif from > 0 then
 end
 end
 elseif name == 'wake_several' then
-function lib.wake_several(queue, delay, n)
-if delay >= 3600 then
-	return
+function lib.wake_several(queue, jobs)
+local delay = math.huge
+for i = 1, #jobs do
+	delay = math.min(delay, jobs[i].delay)
 end
-for _ = 1, math.min(16, math.ceil(n / 10)) do
-	if not lib.wake(queue) then
+for _ = 1, math.min(16, math.ceil(#jobs / 10)) do
+	if not lib.wake_for(queue, delay) then
 		return
 	end
 end
@@ -4163,10 +4056,6 @@ if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 the
 	lib.publish_ours('x:queues', queue)
 end
 end
-elseif name == 'lifetime_name' then
-function lib.lifetime_name(letter)
-return letter == 's' and 'StartBy' or 'TTL'
-end
 elseif name == 'merge_options' then
 function lib.merge_options(old, given, ended)
 local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -4298,11 +4187,6 @@ for _ = 1, 100 do
 end
 return returned
 end
-elseif name == 'score_in_work' then
-function lib.score_in_work(jid, queue, job)
-local limit = lib.parked_by(job.state, job.time, job['x:parked'])
-return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
-end
 elseif name == 'settle_limits' then
 function lib.settle_limits()
 local kept = false
@@ -4338,14 +4222,6 @@ end
 elseif name == 'taking_config' then
 function lib.taking_config(queue)
 return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-end
-elseif name == 'tally_expired' then
-function lib.tally_expired(queue)
-local day = lib.day_of(now)
-local key = lib.own_stats_key(day, queue)
-if try('hincrby', key, 'expired', 1) == 1 then
-	lib.expire_stats(key, day)
-end
 end
 elseif name == 'tally_failure' then
 function lib.tally_failure(queue)
@@ -4446,8 +4322,9 @@ local scheduled = lib.queue_key(queue, 'scheduled')
 local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
 local work, turns = {}, {}
 for n, jid in ipairs(due) do
-	local priority, stored = lib.priority_of(jid)
-	if priority then
+	local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+	local priority, stored = unpack(job)
+	if priority or not job.err and call('exists', lib.job_key(jid)) == 1 then
 		call('hset', lib.job_key(jid), 'state', 'waiting')
 		work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
 		work[#work + 1] = jid
@@ -4459,10 +4336,7 @@ end
 elseif name == 'options_member' then
 function lib.options_member(text)
 local letters = lib.split_options(text)
-if letters == '' then
-	return ''
-end
-return ',"x":' .. string.match(text, '|(.*)$')
+return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
@@ -4474,14 +4348,18 @@ local given = type(values.a) == 'string' and values.a or ''
 values.a = nil
 for letter in string.gmatch(letters, '[stkK]') do
 	local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+	local option = letter == 's' and 'StartBy' or 'TTL'
 	if seconds and is_time and string.find(given, letter, 1, true) then
-		seconds = lib.left_until(area, letter, seconds)
+		if seconds <= now then
+			lib.reject(area, option .. ' was over ' .. string.format('%.3f', now - seconds) .. ' s ago')
+		end
+		seconds = seconds - now
 	end
 	local least = letter == 'K' and -1 or 0
 	if not seconds or seconds < least or seconds == 0 and is_time then
 		lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
 	elseif is_time and seconds <= delay then
-		lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+		lib.reject(area, option .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
 	end
 	values[letter] = is_time and now + seconds or seconds
 	values.put = is_time and math.floor(now) or values.put
@@ -4494,10 +4372,7 @@ local changes
 for _, item in ipairs(items) do
 	if item.old and item.checked and item.others[1] then
 		changes = changes or lib.changes_of(items)
-		local problem = lib.circle_of(item.jid, item.others, changes)
-		if problem then
-			lib.raise('Put', problem)
-		end
+		lib.raise_any('Put', lib.circle_of(item.jid, item.others, changes))
 	end
 end
 end
@@ -4596,14 +4471,6 @@ if all and #all <= var.budget.tells then
 end
 local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
 return page[2] or var.none, page[1] or '0'
-end
-elseif name == 'follow_priority' then
-function lib.follow_priority(jid, job, score)
-if job['x:parked'] then
-	lib.move_parked(jid, job['x:parked'], score)
-elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
-	lib.leave_turns(job.queue, job.priority)
-end
 end
 elseif name == 'leave_all_turns' then
 function lib.leave_all_turns(queue, jobs, count)
@@ -4747,12 +4614,6 @@ for i = 1, left > 0 and #keys or 0 do
 	if left == 0 then
 		return
 	end
-end
-end
-elseif name == 'score_by_options' then
-function lib.score_by_options(job, priority)
-if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
-	return lib.fair_score(job.queue, priority, job['x:o'], {})
 end
 end
 elseif name == 'stop_all_limited' then
@@ -4913,10 +4774,7 @@ end
 local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 if ARGV[9] == 'here' then
 item.here = true
-item.since = ARGV[10] ~= '' and ARGV[10] or nil
-if item.group == '' then
-	item.group = nil
-end
+item.since, item.group = ARGV[10] ~= '' and ARGV[10] or nil, item.group ~= '' and item.group or nil
 if ARGV[11] then
 	item.data = ARGV[11]
 	local text = item.data
@@ -4937,7 +4795,6 @@ end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function finite(text, default)
 local n = text and tonumber(text)
 if n and n - n == 0 then
@@ -4954,121 +4811,124 @@ elseif owner ~= worker or since and since ~= job[3] then
 end
 end
 var = var or {}
-repeat
-local worker = required('Retry', 'worker', ARGV[5])
-local problem3
-repeat
-	local key = prefix .. 'j:' .. item.jid
-	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-	local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
-	if problem2 then
-		problem3 = problem2
-		break
-	end
-	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-	if not queue then
-		problem3 = cold(stamp, now).no_queue(item.jid)
-		break
-	elseif item.here and item.queue ~= queue then
-		problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
-		break
-	end
-	item.key, item.current, item.priority = key, queue, priority
-	item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
-	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-	if item.result then
-		item.ended = cold(stamp, now).result_field('failed', time, item.result)
-	end
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local queue, group, message = item.queue, item.group, item.message
-item.remaining = item.remaining - 1
-local failure
-if group and message then
-	failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-end
-if item.remaining < 0 then
-	problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
-	break
-end
-local state
-repeat
-	local score = finite(item.priority, 0) - now / 10000000000
-	local state2, part = 'waiting', 'work'
-	if item.delay > 0 then
-		state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-	end
-	local reply
-	do
-		local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-		local reply2 = try('zadd', key, score2, member)
-		if type(reply2) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply2 = try('zadd', key, score2, member)
-		end
-		reply = reply2
-	end
-	if type(reply) == 'table' then
-		state, problem3 = nil, reply
-		break
-	end
-	state, problem3 = state2
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local fields = {'remaining', item.remaining, 'state', state}
-if failure then
-	fields[5], fields[6] = 'failure', failure
-end
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local worker = required('Retry', 'worker', ARGV[5])
+	local problem3
+	repeat
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
+		if problem2 then
+			problem3 = problem2
+			break
+		end
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			problem3 = cold(stamp, now).no_queue(item.jid)
+			break
+		elseif item.here and item.queue ~= queue then
+			problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
+			break
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+		if item.result then
+			item.ended = cold(stamp, now).result_field('failed', time, item.result)
+		end
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local queue, group, message = item.queue, item.group, item.message
+	item.remaining = item.remaining - 1
+	local failure
+	if group and message then
+		failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+	end
+	if item.remaining < 0 then
+		problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
+		break
+	end
+	local state
+	repeat
+		local jid, delay, score = item.jid, item.delay, finite(item.priority, 0) - now / 10000000000
+		local state2, part = 'waiting', 'work'
+		if delay > 0 then
+			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + delay)
+		end
+		local reply
+		do
+			local key, score2 = prefix .. 'q:' .. queue .. '-' .. part, score
+			local reply2 = try('zadd', key, score2, jid)
+			if type(reply2) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply2 = try('zadd', key, score2, jid)
+			end
+			reply = reply2
+		end
+		if type(reply) == 'table' then
+			state, problem3 = nil, reply
+			break
+		end
+		state, problem3 = state2
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local fields = {'remaining', item.remaining, 'state', state}
+	if failure then
+		fields[5], fields[6] = 'failure', failure
+	end
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'retried' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
+	if queue ~= item.current then
+		cold(stamp, now).know_unlisted(queue)
+		var.has_filled = true
+		if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			call('expire', prefix .. 'x:filled', 1)
+		end
 	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
+	cold(stamp, now).wake_for(queue, item.delay)
+	if item.stored then
+		cold(stamp, now).stop_limited(item.jid, item.stored)
 	end
-	if item.ended and 'retried' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-if queue ~= item.current then
-	cold(stamp, now).know_unlisted(queue)
-	var.has_filled = true
-	if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-		call('expire', prefix .. 'x:filled', 1)
-	end
-end
-cold(stamp, now).wake_for(queue, item.delay)
-if item.stored then
-	cold(stamp, now).stop_limited(item.jid, item.stored)
-end
 until true
 if problem then
-cold(stamp, now).raise('Retry', problem)
+	cold(stamp, now).raise('Retry', problem)
+end
 end
 return item.remaining
 elseif command == 'put' then
@@ -5189,7 +5049,7 @@ local item
 repeat
 	local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -5401,7 +5261,7 @@ do
 					end
 				until true
 			elseif idle2 then
-				cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
+				cold(stamp, now).wake_several(queue, group)
 			end
 		end
 	end
@@ -5792,18 +5652,14 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 end
-repeat
+do
 local wanted = count
 if settings.max_concurrency > 0 then
 	local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
-	break
+count = settings.max_rate and wanted > 0 and cold(stamp, now).allowed_by_rate(queue, settings, wanted) or wanted
 end
-count = wanted
-until true
 if count > 0 then
 settings.most, settings.worker = count, worker
 local jids
@@ -5929,7 +5785,7 @@ while jids do
 					for i = 1, count2 do
 						local jid, job, key = some[i], jobs[i], waited[i]
 						if job.refused then
-							cold(stamp, now).put_aside(queue, jid, job, settings.run)
+							cold(stamp, now).park(queue, jid, job, not settings.run)
 						elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 							n = n + 1
 							local entries
@@ -6120,51 +5976,29 @@ try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 return now + seconds
 elseif command == 'fail' then
-local jid
-do
-local text = ARGV[3]
+local function required(area, name, text)
 if not text then
-	cold(stamp, now).reject_missing('Job', 'jid')
+	cold(stamp, now).reject_missing(area, name)
 end
-jid = text
+return text
 end
-local worker
-do
-local text = ARGV[4]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'worker')
-end
-worker = text
-end
-local group
-do
-local text = ARGV[5]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'group')
-end
-group = text
-end
-local message, data = ARGV[6], ARGV[7]
-if not message then
-cold(stamp, now).reject('Fail', 'Arg "message" missing')
-end
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Fail', 'worker', ARGV[4])
+local group = required('Fail', 'group', ARGV[5])
+local message, data = required('Fail', 'message', ARGV[6]), ARGV[7]
 if data then
 local ok, value, problem = pcall(cjson.decode, data)
 if not ok or problem then
 	cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 end
 end
-local item = {jid = jid, group = group, message = message, data = data or ''}
+local item = {jid = jid, group = group, message = message, data = data or '', since = ARGV[9] ~= '' and ARGV[9] or nil}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
 item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
-end
-if ARGV[9] and ARGV[9] ~= '' then
-item.since = ARGV[9]
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function entry(at, what, details)
 return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
@@ -6214,96 +6048,99 @@ if item.result then
 	item.ended = cold(stamp, now).result_field('failed', time, item.result)
 end
 end
-repeat
-local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-if problem2 then
-	problem = problem2
-	break
-end
-local jid, group, message = item.jid, item.group, item.message
-try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-	try('publish', prefix .. 'failed', jid)
-end
-local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+	if problem2 then
+		problem = problem2
+		break
+	end
+	local jid, group, message = item.jid, item.group, item.message
+	try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+	if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+		try('publish', prefix .. 'failed', jid)
+	end
+	local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'failed' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
-	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
-	end
-	if item.ended and 'failed' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-do
-	local queue = item.current
-	try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local cap, keep
-do
-	local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-	cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
-end
-do
-	local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-	local length = try('rpush', key .. '-history', text)
-	if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-		cold(stamp, now).trim_history(key .. '-history', length, cap)
-	end
-end
-do
-	local queue = item.current
 	do
+		local queue = item.current
+		try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+	end
+	local cap, keep
+	do
+		local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+	end
+	do
+		local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+		local length = try('rpush', key .. '-history', text)
+		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+			cold(stamp, now).trim_history(key .. '-history', length, cap)
+		end
+	end
+	do
+		local queue = item.current
+		do
+			local day = now - now % 86400
+			local key = 'failures' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
+			if try('hincrby', key, 'failures', 1) == 1 then
+				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+			end
+		end
 		local day = now - now % 86400
-		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-		if try('hincrby', key, 'failures', 1) == 1 then
+		local key = 'failed' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
+		if try('hincrby', key, 'failed', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 		end
 	end
-	local day = now - now % 86400
-	local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-	if try('hincrby', key, 'failed', 1) == 1 then
-		local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-		try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+	do
+		local stored = item.stored
+		if stored then
+			cold(stamp, now).job_ended(jid, stored, 'failed')
+		end
+		if keep then
+			cold(stamp, now).file_failure(jid, group, keep, stored)
+		end
 	end
-end
-do
-	local stored = item.stored
-	if stored then
-		cold(stamp, now).job_ended(jid, stored, 'failed')
-	end
-	if keep then
-		cold(stamp, now).file_failure(jid, group, keep, stored)
-	end
-end
 until true
 if problem then
-cold(stamp, now).raise('Fail', problem)
+	cold(stamp, now).raise('Fail', problem)
+end
 end
 return jid
 elseif command == 'complete' then
@@ -6841,8 +6678,11 @@ if frees_limits then
 	cold(stamp, now).stop_all_limited(owned)
 end
 until true
-if item.problem then
-cold(stamp, now).raise('Complete', item.problem)
+do
+local problem = item.problem
+if problem then
+	cold(stamp, now).raise('Complete', problem)
+end
 end
 return item.state
 end
@@ -6956,16 +6796,10 @@ for first = 0, 1000 - 1, 100 do
 end
 return found
 end
-local state = ARGV[3]
-if not state then
-lib.reject('Jobs', 'Arg "state" missing')
-end
+local state = lib.required('Jobs', 'state', ARGV[3])
 if state == 'complete' then
-local first, theirs = 4, names_queue()
-if theirs then
-	first = 5
-end
-local offset, count = page(first)
+local theirs = names_queue()
+local offset, count = page(theirs and 5 or 4)
 if theirs and theirs ~= '' then
 	return completed_in(theirs, offset, count)
 end
@@ -7131,10 +6965,7 @@ var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local queue = lib.named('Queue', 'queue', ARGV[3])
 local jid = lib.named('Recur', 'jid', ARGV[4])
-local klass, data = ARGV[5], ARGV[6]
-if not klass then
-lib.reject('Recur', 'Arg "klass" missing')
-end
+local klass, data = lib.required('Recur', 'klass', ARGV[5]), ARGV[6]
 lib.json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
 lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
@@ -7304,30 +7135,22 @@ end
 local function count_until_now(queue, part)
 return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 end
-local function move_due(queue, due)
-pcall(lib.bring_due, queue, false, true, math.min(due, movable))
-local left = count_until_now(queue, 'scheduled')
-movable = movable - (due - left)
-return left
-end
 local function counts(queue)
 local due = count_until_now(queue, 'scheduled')
 if due > 0 then
-	due = move_due(queue, due)
+	pcall(lib.bring_due, queue, false, true, math.min(due, movable))
+	local left = count_until_now(queue, 'scheduled')
+	due, movable = left, movable - (due - left)
 end
 local stalled = count_until_now(queue, 'locks')
 return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 end
-local function counts_from(cursor)
+if ARGV[4] == 'from' then
+local cursor, found = lib.required('Queues', 'cursor', ARGV[5]), {}
 call('zcard', prefix .. 'queues')
-local found = {}
-local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
+cursor = lib.each_queue('Queues', cursor, 200, function(queue)
 	found[#found + 1] = counts(queue)
 end)
-return found, next_cursor
-end
-if ARGV[4] == 'from' then
-local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
 return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
 elseif ARGV[3] then
 return counts(ARGV[3])
@@ -7343,7 +7166,19 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local group = lib.required('Unfail', 'group', ARGV[4])
 local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
+local given = lib.read_gift('Unfail', 6, #ARGV)
+if count == 0 then
+return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+end
+lib.unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+lib.drop_empty_group(group)
+return #jids
 end
 else
 if command == 'depends' then
@@ -7357,10 +7192,7 @@ lib.raise('Depends', lib.not_depending(jid, state))
 end
 local function add()
 local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
-problem = problem or action == 'upon' and lib.circle_of(jid, others)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', problem or action == 'upon' and lib.circle_of(jid, others))
 local watches = stored and lib.has_option(stored, 'f')
 if watches then
 	lib.must_publish()
@@ -7371,34 +7203,26 @@ if watches then
 end
 end
 local function are_all(ended)
-local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
-for i = 1, #ended do
-	if not seen[ended[i]] then
-		count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-	end
+local key, count = lib.job_key(jid) .. '-dependencies', 0
+for _, other in ipairs(lib.union({}, ended, 1)) do
+	count = count + call('sismember', key, other)
 end
 return count == call('scard', key)
 end
 local function remove(ended, is_free)
 lib.must_write()
-local problem = is_free and lib.free(jid, false)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', is_free and lib.free(jid, false))
 for _, other in ipairs(ended) do
 	lib.undepend(jid, other)
 end
 end
-local function remove_some()
+if action == 'on' or action == 'upon' then
+add()
+elseif action == 'fewer' then
 local key = lib.job_key(jid) .. '-dependencies'
 local left = math.max(0, call('scard', key) - 1000)
 remove(call('srandmember', key, 1000), left == 0)
 return left
-end
-if action == 'on' or action == 'upon' then
-add()
-elseif action == 'fewer' then
-return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
 remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
@@ -7429,8 +7253,7 @@ if not job.state then
 	lib.raise('Timeout', lib.no_job(jid))
 elseif job.state ~= 'running' then
 	lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
-end
-if not job.queue then
+elseif not job.queue then
 	lib.raise('Timeout', lib.no_queue(jid))
 end
 call('zcard', lib.queue_key(job.queue, 'work'))
@@ -7509,17 +7332,9 @@ for i = 1, #some do
 end
 return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 end
-local function given(i)
-return ARGV[i] and ARGV[i] ~= ''
-end
-local worker = ARGV[3]
-if worker == '' then
-worker = nil
-end
-local first, last = 0, -1
+local worker, first, last = lib.not_empty(ARGV[3]), lib.not_empty(ARGV[4]), lib.not_empty(ARGV[5])
 if not worker then
-first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
-last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+first, last = lib.integer('Workers', 'first', first or 0), lib.integer('Workers', 'last', last or -1)
 end
 forget_old()
 if worker then
@@ -7544,7 +7359,17 @@ if command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)
 local asks_due = ARGV[3] == 'x:due'
-return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+local found = {}
+var.budget.relations = asks_due and 4000
+for i = asks_due and 4 or 3, #ARGV do
+if asks_due and not lib.has_room(ARGV[i]) then
+	return lib.with_large(lib.joined(found), lib.array({unpack(ARGV, i)}))
+end
+local text = lib.find_job(try, ARGV[i], asks_due)
+found[#found + 1] = text
+var.budget.text = var.budget.text - #(text or '')
+end
+return lib.with_large(lib.joined(found), '')
 elseif command == 'popByJid' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
 cold(stamp, now)
@@ -7604,17 +7429,15 @@ if command == 'config.get' then
 cold(stamp, now)
 local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-local function settings_from(cursor)
-local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+local key = ARGV[3]
+if ARGV[4] == 'from' then
+local cursor = lib.scan_cursor('Config.get', lib.required('Config.get', 'cursor', ARGV[5]))
+local found = call('hscan', prefix .. 'config', cursor, 'COUNT', 500)
 local set, some = {}, found[2]
 for i = 1, #some, 2 do
 	set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
 end
 return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-end
-local key = ARGV[3]
-if ARGV[4] == 'from' then
-return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
 elseif key then
 return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
@@ -7627,10 +7450,7 @@ elseif command == 'config.set' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local option = lib.required('config.set', 'option', ARGV[3])
-local value = ARGV[4]
-if not value then
-lib.reject('config.set', 'Arg "value" missing')
-end
+local value = lib.required('config.set', 'value', ARGV[4])
 lib.must_publish()
 call('hset', prefix .. 'config', option, value)
 lib.publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
@@ -7743,24 +7563,17 @@ local function topics_key(name)
 return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
-local function subscribers()
-local all = call('smembers', prefix .. 'x:topics')
+if action == 'all' then
+local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
 lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
 table.sort(all)
-return all
-end
-local function all_topics()
-local by_topic = {}
-for _, name in ipairs(subscribers()) do
+for _, name in ipairs(all) do
 	for _, topic in ipairs(try('hkeys', topics_key(name))) do
 		by_topic[topic] = by_topic[topic] or {}
 		table.insert(by_topic[topic], name)
 	end
 end
-return by_topic
-end
-if action == 'all' then
-return cjson.encode(all_topics())
+return cjson.encode(by_topic)
 elseif action == 'get' then
 return lib.array(call('exists', key) == 1 and {key} or {})
 end

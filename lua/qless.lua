@@ -231,7 +231,12 @@ for first = 1, #jids, 500 do
 end
 end
 elseif name == 'park' then
-function lib.park(queue, jid, limit, score, time)
+function lib.park(queue, jid, job, is_lost)
+if is_lost then
+	try('zrem', lib.queue_key(queue, 'locks'), jid)
+	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
+end
+local limit = job.refused
 local wait = lib.limit_key(limit.name, 'wait')
 limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
 local due = limit.opens
@@ -239,9 +244,9 @@ if limit.waiting > 0 then
 	due = now + 60 + limit.waiting / 100
 end
 limit.waiting = limit.waiting + 1
-call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (job[8] or '') .. ' ' .. limit.name)
 call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
-try('zadd', wait, score, jid)
+try('zadd', wait, job.score, jid)
 end
 elseif name == 'shut' then
 function lib.shut(urn, i)
@@ -337,10 +342,7 @@ return found
 end
 elseif name == 'array' then
 function lib.array(list)
-if #list == 0 then
-	return empty_list
-end
-return cjson.encode(list)
+return #list == 0 and empty_list or cjson.encode(list)
 end
 elseif name == 'entry' then
 function lib.entry(at, what, details)
@@ -412,14 +414,11 @@ if not text then
 	return var.none
 end
 local list = lib.json(area, name, text)
-if type(list) ~= 'table' then
-	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-end
 local members = 0
-for _ in pairs(list) do
+for _ in pairs(type(list) == 'table' and list or var.none) do
 	members = members + 1
 end
-if members ~= #list then
+if type(list) ~= 'table' or members ~= #list then
 	lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 end
 for i = 1, #list do
@@ -439,7 +438,10 @@ if excess > #old then
 	old = call('zrange', completed, 0, math.min(excess, limit) - 1)
 end
 for i = 1, #old do
-	lib.delete_job(old[i])
+	local state, tags = unpack(try('hmget', lib.job_key(old[i]), 'state', 'tags'))
+	if state == 'complete' then
+		lib.delete_record(old[i], tags)
+	end
 end
 lib.each_slice(call, 'zrem', completed, old)
 end
@@ -463,7 +465,7 @@ if item.remaining < 0 then
 	return lib.exhaust(worker, item, queue, group, failure)
 end
 local state
-state, problem = lib.enqueue(item, queue, lib.work_score(now, item.priority))
+state, problem = lib.enqueue(item.jid, queue, item.delay, lib.work_score(now, item.priority))
 if problem then
 	return problem
 end
@@ -494,7 +496,7 @@ lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue}))
 end
 elseif name == 'tally' then
 function lib.tally(day, queue, field, by)
-local key = lib.stats_key('stats', day, queue)
+local key = field == 'expired' and lib.own_stats_key(day, queue) or lib.stats_key('stats', day, queue)
 if try('hincrby', key, field, by) == by then
 	lib.expire_stats(key, day)
 end
@@ -550,8 +552,9 @@ return at - at % 86400
 end
 elseif name == 'due_of' then
 function lib.due_of(item, jid, job)
-local queue = job.queue
-local score = lib.score_in_work(jid, queue, job)
+local queue, limit = job.queue, lib.parked_by(job.state, job.time, job['x:parked'])
+local place = limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work')
+local score = call('zscore', place, jid)
 local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 if score then
 	local at, priority = lib.finite(score), lib.finite(job.priority, 0)
@@ -657,10 +660,6 @@ elseif name == 'reject' then
 function lib.reject(area, message)
 lib.raise(area, lib.new_problem('invalid', nil, message))
 end
-elseif name == 'report' then
-function lib.report(count, more)
-return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
-end
 elseif name == 'search' then
 function lib.search(area, list, cursor, count, limit, filters)
 local offset = lib.after_cursor(area, list, cursor)
@@ -749,12 +748,6 @@ if due and due <= now then
 end
 return due
 end
-elseif name == 'add_tag' then
-function lib.add_tag(jid, tag)
-if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-	try('zincrby', prefix .. 'tags', 1, tag)
-end
-end
 elseif name == 'advance' then
 function lib.advance(item, cap)
 local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
@@ -799,10 +792,7 @@ if settings.max_concurrency > 0 then
 	local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	return lib.allowed_by_rate(queue, settings, wanted)
-end
-return wanted
+return settings.max_rate and wanted > 0 and lib.allowed_by_rate(queue, settings, wanted) or wanted
 end
 elseif name == 'data_of' then
 function lib.data_of(key, wants_large)
@@ -819,12 +809,12 @@ function lib.due_key(queue)
 return prefix .. 'x:due:' .. queue
 end
 elseif name == 'enqueue' then
-function lib.enqueue(item, queue, score)
+function lib.enqueue(jid, queue, delay, score)
 local state, part = 'waiting', 'work'
-if item.delay > 0 then
-	state, part, score = 'scheduled', 'scheduled', lib.exact(now + item.delay)
+if delay > 0 then
+	state, part, score = 'scheduled', 'scheduled', lib.exact(now + delay)
 end
-local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
+local reply = lib.add_first(lib.queue_key(queue, part), score, jid)
 if type(reply) == 'table' then
 	return nil, reply
 end
@@ -956,14 +946,8 @@ return true
 end
 elseif name == 'list_of' then
 function lib.list_of(text)
-if not text then
-	return {}
-end
 local ok, list = pcall(cjson.decode, text)
-if ok and type(list) == 'table' then
-	return list
-end
-return {}
+return ok and type(list) == 'table' and list or {}
 end
 elseif name == 'matches' then
 function lib.matches(filter, key, jid)
@@ -980,10 +964,6 @@ if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
 	return false
 end
 return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter.data)
-end
-elseif name == 'new_urn' then
-function lib.new_urn(ask)
-return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
 end
 elseif name == 'observe' then
 function lib.observe(kind, queue, durations)
@@ -1031,13 +1011,6 @@ for i = first, last, 2 do
 end
 return found
 end
-elseif name == 'part_of' then
-function lib.part_of(item)
-if item.waits then
-	return 'depends'
-end
-return item.delay > 0 and 'scheduled' or 'work'
-end
 elseif name == 'pass_on' then
 function lib.pass_on(ask)
 for i = 1, #ask.queues do
@@ -1054,7 +1027,8 @@ for i, item in ipairs(puts.items) do
 	item.depends, item.given = item.depends or var.none, item.given or var.none
 	lib.read_before(puts, item, before, claims, fresh, unheld)
 	if not item.left then
-		local key = lib.queue_key(item.queue, lib.part_of(item))
+		local part = item.waits and 'depends' or item.delay > 0 and 'scheduled' or 'work'
+		local key = lib.queue_key(item.queue, part)
 		if not asked[key] then
 			asked[key] = true
 			call('zcard', key)
@@ -1159,19 +1133,17 @@ end
 elseif name == 'release' then
 function lib.release(worker, item)
 local problem, state = lib.read_owned('Release', item, worker)
-local delay = item.delay
+local waits = item.delay
 if not problem then
-	if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, item.delay) then
-		item.delay = 0
+	if item.throttled and item.stored and lib.throttle(item.stored, item.throttled, waits) then
+		waits = 0
 	end
 	local score = lib.finite(item.priority, 0) - (item.place or 0) / 1000000
-	state, problem = lib.enqueue(item, item.current, score)
+	state, problem = lib.enqueue(item.jid, item.current, waits, score)
 end
 if problem then
 	return problem
 end
-local waits = item.delay
-item.delay = delay
 lib.give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
 lib.wake_for(item.current, waits)
 if item.stored then
@@ -1264,7 +1236,9 @@ end
 elseif name == 'add_tags' then
 function lib.add_tags(jid, tags, first)
 for i = first, #tags do
-	lib.add_tag(jid, tags[i])
+	if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
+		try('zincrby', prefix .. 'tags', 1, tags[i])
+	end
 end
 end
 elseif name == 'add_wait' then
@@ -1311,11 +1285,6 @@ if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 	return claim
 end
 end
-elseif name == 'count_in' then
-function lib.count_in(text)
-local count = lib.finite(text, 0)
-return count >= 0 and count < 2 ^ 53 and count or 0
-end
 elseif name == 'end_life' then
 function lib.end_life(jid, as)
 local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
@@ -1330,7 +1299,7 @@ if ends and ends <= now then
 		return true
 	elseif lib.expire_job(jid, job) then
 		if state ~= 'failed' then
-			lib.tally_expired(job.queue or '')
+			lib.tally(lib.day_of(now), job.queue or '', 'expired', 1)
 		end
 		return true
 	end
@@ -1511,10 +1480,6 @@ elseif name == 'new_puts' then
 function lib.new_puts(worker, checked)
 return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 end
-elseif name == 'no_batch' then
-function lib.no_batch(jid)
-return lib.new_problem('invalid', jid, 'is not a batch')
-end
 elseif name == 'no_queue' then
 function lib.no_queue(jid)
 return lib.new_problem('invalid', jid, 'is in no queue')
@@ -1682,9 +1647,7 @@ item.waits = #item.old.ended < #before
 end
 elseif name == 'read_put' then
 function lib.read_put(puts, queue, jid, klass, data, delay)
-if not klass then
-	lib.reject('Put', 'Arg "klass" missing')
-end
+lib.required('Put', 'klass', klass)
 local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 if last == first + 1 and ARGV[first] == 'new' then
 	checked = 'new'
@@ -1796,10 +1759,7 @@ return {kind = 'jids', jids = present, at = at, total = #present}
 end
 elseif name == 'throttle' then
 function lib.throttle(stored, named_limits, seconds)
-local wanted, found = {}, false
-for _, name in ipairs(named_limits) do
-	wanted[name] = true
-end
+local wanted, found = lib.set_of(named_limits, 1), false
 for _, name in ipairs(lib.limits_of(stored)) do
 	if #named_limits == 0 or wanted[name] then
 		local field, ends = name .. ' hold', now + seconds
@@ -1821,23 +1781,12 @@ lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
 call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
 lib.lock_lost(jid, worker or '')
 lib.wake(queue)
-if stored then
-	lib.stop_limited(jid, stored)
-end
+lib.stop_limited(jid, stored)
 end
 elseif name == 'undepend' then
 function lib.undepend(jid, other)
 try('srem', lib.job_key(other) .. '-dependents', jid)
 try('srem', lib.job_key(jid) .. '-dependencies', other)
-end
-elseif name == 'wake_any' then
-function lib.wake_any()
-for _ = 1, 100 do
-	local worker = try('spop', lib.idle_key())
-	if type(worker) ~= 'string' or lib.finite(lib.publish('x:wake:' .. worker, ''), 0) > 0 then
-		return
-	end
-end
 end
 elseif name == 'wake_for' then
 function lib.wake_for(queue, delay)
@@ -2048,20 +1997,6 @@ function lib.failed_at(key, place)
 local jid = try('lindex', key, place)
 local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 return lib.finite(lib.list_of(failure).when, 0)
-end
-elseif name == 'find_jobs' then
-function lib.find_jobs(jids, first, asks_due)
-local found = {}
-var.budget.relations = asks_due and 4000
-for i = first, #jids do
-	if asks_due and not lib.has_room(jids[i]) then
-		return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-	end
-	local text = lib.find_job(try, jids[i], asks_due)
-	found[#found + 1] = text
-	var.budget.text = var.budget.text - #(text or '')
-end
-return lib.with_large(lib.joined(found), '')
 end
 elseif name == 'give_each' then
 function lib.give_each(worker, items)
@@ -2314,7 +2249,7 @@ return reply[1] == '0' and '' or reply[1]
 end
 elseif name == 'not_empty' then
 function lib.not_empty(text)
-return text and text ~= '' and text or nil
+return text ~= '' and text or nil
 end
 elseif name == 'not_owned' then
 function lib.not_owned(area, jid, job, worker, since)
@@ -2406,14 +2341,6 @@ if puts.turns then
 	lib.write_later(puts.turns)
 end
 end
-elseif name == 'put_aside' then
-function lib.put_aside(queue, jid, job, run)
-if not run then
-	try('zrem', lib.queue_key(queue, 'locks'), jid)
-	call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
-end
-lib.park(queue, jid, job.refused, job.score, job[8])
-end
 elseif name == 'put_texts' then
 function lib.put_texts(queue, idle)
 local quoted = cjson.encode(queue)
@@ -2427,6 +2354,12 @@ end
 elseif name == 'queue_key' then
 function lib.queue_key(queue, part)
 return prefix .. 'q:' .. queue .. '-' .. part
+end
+elseif name == 'raise_any' then
+function lib.raise_any(area, problem)
+if problem then
+	lib.raise(area, problem)
+end
 end
 elseif name == 'rates_key' then
 function lib.rates_key(at)
@@ -2444,20 +2377,6 @@ if seconds then
 	given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
 end
 return given
-end
-elseif name == 'read_jids' then
-function lib.read_jids(area, first)
-lib.required(area, 'jid', ARGV[first])
-if #ARGV - first >= 500 then
-	lib.reject(area, 'More than ' .. 500 .. ' jobs')
-end
-local jids, seen = {}, {}
-for i = first, #ARGV do
-	if not seen[ARGV[i]] then
-		jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
-	end
-end
-return jids
 end
 elseif name == 'read_list' then
 function lib.read_list(list, offset, count)
@@ -2614,7 +2533,8 @@ end
 elseif name == 'spawn_due' then
 function lib.spawn_due(queue, parent, due, limit)
 local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
-interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.finite(count, 0)
+count = count >= 0 and count < 2 ^ 53 and count or 0
 if not klass or interval <= 0 then
 	call('zrem', lib.queue_key(queue, 'recur'), parent)
 	return 0
@@ -2729,11 +2649,6 @@ if try('hget', lib.job_key(jid), 'state') == 'failed' then
 end
 return before - var.budget.tells
 end
-elseif name == 'turn_step' then
-function lib.turn_step(priority)
-local _, exponent = math.frexp(math.abs(priority) + 1)
-return 2 ^ (exponent - 45)
-end
 elseif name == 'turns_key' then
 function lib.turns_key(queue, priority)
 return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
@@ -2780,7 +2695,7 @@ end
 if idle and #group == 1 and group[1].delay == 0 then
 	lib.wake_first(queue)
 elseif idle then
-	lib.wake_several(queue, lib.soonest_of(group), #group)
+	lib.wake_several(queue, group)
 end
 end
 elseif name == 'write_job' then
@@ -2798,17 +2713,7 @@ end
 end
 end
 else
-if name == 'admit_each' then
-function lib.admit_each(jids, count, jobs, settings, run)
-for i = 1, count do
-	local stored = jobs[i][9]
-	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-		return i - 1
-	end
-end
-return count
-end
-elseif name == 'admit_some' then
+if name == 'admit_some' then
 function lib.admit_some(settings, jids, jobs, count, letters)
 local run, most = settings.run, settings.most or 1
 if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
@@ -2817,7 +2722,13 @@ if run and count > 0 and not letters.s and not letters.t and var.parked_here == 
 		return count, common
 	end
 end
-count = lib.admit_each(jids, count, jobs, settings, run)
+for i = 1, count do
+	local stored = jobs[i][9]
+	if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+		count = i - 1
+		break
+	end
+end
 lib.read_scores(settings.queue, jids, count, jobs, settings, run)
 return count, nil
 end
@@ -2931,13 +2842,6 @@ while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
 	round = deal.wanted < before and 1 or 4 * round
 end
 end
-elseif name == 'delete_job' then
-function lib.delete_job(jid)
-local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
-if state == 'complete' then
-	lib.delete_record(jid, tags)
-end
-end
 elseif name == 'difference' then
 function lib.difference(list, other, first)
 local gone, kept = lib.set_of(other, first), {}
@@ -2951,10 +2855,7 @@ end
 elseif name == 'drop_claim' then
 function lib.drop_claim(ask)
 local held = try('get', lib.due_key(ask.claim))
-if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-	return false
-end
-return call('del', lib.due_key(ask.claim)) == 1
+return type(held) == 'string' and string.match(held, ' (.*)$') == ask.worker and call('del', lib.due_key(ask.claim)) == 1
 end
 elseif name == 'drop_slots' then
 function lib.drop_slots(jid, stored, most)
@@ -3185,13 +3086,6 @@ elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~=
 end
 return true
 end
-elseif name == 'left_until' then
-function lib.left_until(area, letter, ends)
-if ends <= now then
-	lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-end
-return ends - now
-end
 elseif name == 'letters_of' then
 function lib.letters_of(text)
 if text == var.last_text then
@@ -3236,18 +3130,14 @@ return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
-local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
 local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
 try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-if popped then
-	local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-	try('rpush', key, lib.entry(popped, '"popped"', worker))
-end
-if failed then
-	try('rpush', key, lib.entry(failed, '"failed"'))
-end
-if done then
-	try('rpush', key, lib.entry(done, '"done"'))
+local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+for _, what in ipairs({'popped', 'failed', 'done'}) do
+	local at = lib.finite(stage[what])
+	if at then
+		try('rpush', key, lib.entry(at, '"' .. what .. '"', what == 'popped' and worker))
+	end
 end
 end
 elseif name == 'must_write' then
@@ -3309,14 +3199,16 @@ local opens = time and time + limit.per
 return opens and opens > now and opens or nil
 end
 elseif name == 'read_batch' then
-function lib.read_batch(area, jid)
+function lib.read_batch(area, jid, takes)
 local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-if state ~= 'depends' then
+if takes and state ~= 'depends' then
 	lib.raise(area, lib.not_depending(jid, state))
+elseif not state then
+	lib.raise(area, lib.no_job(jid))
 elseif not lib.is_batch(stored) then
-	lib.raise(area, lib.no_batch(jid))
+	lib.raise(area, lib.new_problem('invalid', jid, 'is not a batch'))
 end
-return stored
+return stored, state
 end
 elseif name == 'read_claim' then
 function lib.read_claim(area, text)
@@ -3355,9 +3247,10 @@ elseif name == 'read_limit' then
 function lib.read_limit(name, most)
 local family = string.match(name, '^([^/]+)/.') or name
 local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-local max, rate, per = lib.parse_limit(own or general)
+local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 local hold = lib.finite(held_until, 0)
-local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+local limit = {name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 if max > 0 then
 	limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 end
@@ -3386,9 +3279,7 @@ end
 end
 elseif name == 'read_share' then
 function lib.read_share(area, text)
-if not lib.has_option(text, 'g') then
-	return false
-elseif not lib.fair_share(text) then
+if not lib.fair_share(text) then
 	lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
 end
 return text
@@ -3402,15 +3293,8 @@ if damaged then
 elseif not first then
 	first, waits = 0, false
 end
-return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-end
-elseif name == 'remove_tag' then
-function lib.remove_tag(jid, tag)
-if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-	if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-		call('zrem', prefix .. 'tags', tag)
-	end
-end
+local _, exponent = math.frexp(math.abs(priority) + 1)
+return {key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
@@ -3470,14 +3354,6 @@ if at >= 0.1 * 10000000000 and at <= now + 1 then
 end
 return lib.finite(time, now), priority
 end
-elseif name == 'soonest_of' then
-function lib.soonest_of(group)
-local delay = math.huge
-for i = 1, #group do
-	delay = math.min(delay, group[i].delay)
-end
-return delay
-end
 elseif name == 'start_some' then
 function lib.start_some(settings, jids, jobs, waited, count, letters)
 local queue, cap, worker = settings.queue, settings.cap, settings.worker
@@ -3489,7 +3365,7 @@ local put_at, put_time
 for i = 1, count do
 	local jid, job, key = jids[i], jobs[i], waited[i]
 	if job.refused then
-		lib.put_aside(queue, jid, job, settings.run)
+		lib.park(queue, jid, job, not settings.run)
 	elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 		n = n + 1
 		local entries = lib.record(key, popped, cap)
@@ -3633,10 +3509,7 @@ return rate and lib.rate_opens(rate) and 'full' or nil
 end
 elseif name == 'with_large' then
 function lib.with_large(text, rest)
-if not var.large and rest == '' then
-	return text
-end
-return {text, rest, unpack(var.large or var.none)}
+return (var.large or rest ~= '') and {text, rest, unpack(var.large or var.none)} or text
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
@@ -4136,12 +4009,6 @@ for i = 1, #others do
 end
 return false
 end
-elseif name == 'parse_limit' then
-function lib.parse_limit(text)
-local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-return max, per > 0 and rate or 0, per
-end
 elseif name == 'popped_json' then
 function lib.popped_json(jid, job, tracked, worker, expires, more)
 job[10], job[11] = job[10] or false, job[11] or false
@@ -4149,12 +4016,6 @@ job[12], job[13] = false, jid
 job[14], job[15], job[16] = 'running', worker, expires
 local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 return lib.job_json(job, tracked, more, newest)
-end
-elseif name == 'priority_of' then
-function lib.priority_of(jid)
-local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-local priority, stored = unpack(job)
-return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
 end
 elseif name == 'publish_end' then
 function lib.publish_end(jid, state, forgotten)
@@ -4209,9 +4070,7 @@ if #item.depends == 0 then
 	item.others = item.others or var.none
 elseif not item.others then
 	local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-	if problem then
-		lib.raise('Put', problem)
-	end
+	lib.raise_any('Put', problem)
 	item.others, item.waits = others, item.waits or #others > 0
 end
 if item.waits then
@@ -4273,9 +4132,6 @@ end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-if not lib.has_option(text, 'c') then
-	return
-end
 local _, values = lib.split_options(text)
 local found = lib.limits_of(text)
 for i = 1, #found do
@@ -4334,7 +4190,9 @@ end
 elseif name == 'remove_tags' then
 function lib.remove_tags(jid, tags, first)
 for i = first, #tags do
-	lib.remove_tag(jid, tags[i])
+	if try('zrem', prefix .. 't:' .. tags[i], jid) == 1 and lib.finite(try('zincrby', prefix .. 'tags', -1, tags[i]), 1) <= 0 then
+		call('zrem', prefix .. 'tags', tags[i])
+	end
 end
 end
 elseif name == 'replace_job' then
@@ -4557,10 +4415,7 @@ elseif list.kind == 'failed' then
 	return math.max(list.total - place, 0)
 end
 local rank, found = lib.rank_of(list.key, place, jid)
-if list.falls then
-	return list.total - rank
-end
-return math.max(rank + (found and 1 or 0) - list.from, 0)
+return list.falls and list.total - rank or math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 elseif name == 'best_of_work' then
 function lib.best_of_work(run, queue, limit)
@@ -4603,16 +4458,6 @@ elseif state ~= 'failed' and state ~= 'running' then
 	return lib.sooner(gone, lib.finite(values.s))
 end
 return gone
-end
-elseif name == 'end_receipts' then
-function lib.end_receipts(jids)
-local receipts = {}
-for i = 1, #jids do
-	receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
-end
-for from = 1, #receipts, 1000 do
-	call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
-end
 end
 elseif name == 'entry_object' then
 function lib.entry_object(text)
@@ -4864,6 +4709,14 @@ for i = 1, #wanted do
 end
 return found
 end
+elseif name == 'not_negative' then
+function lib.not_negative(area, name, text)
+local n = lib.number(area, name, text)
+if n < 0 then
+	lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+end
+return n
+end
 elseif name == 'note_options' then
 function lib.note_options(puts, item, delay)
 local first, last = puts.from, puts.to
@@ -4948,7 +4801,7 @@ for _, item in ipairs(items) do
 	local jid = item.given.batch
 	if jid then
 		local batch = batches[jid]
-		batch.stored = batch.stored or lib.read_batch(area, jid)
+		batch.stored = batch.stored or lib.read_batch(area, jid, true)
 		if item.old or #item.depends > 0 then
 			batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 		end
@@ -5121,7 +4974,11 @@ return type(score) == 'string' and score or nil, name
 end
 elseif name == 'set_priority' then
 function lib.set_priority(run, jid, job, priority)
-local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
+local queue, stored, parked, score = job.queue, job['x:o'], job['x:parked'], priority
+local takes_turns = stored and lib.has_option(stored, 'g')
+if takes_turns and (job.state == 'waiting' or parked) then
+	score = lib.fair_score(queue, priority, stored, {}) or priority
+end
 if queue == '' then
 	lib.must_write()
 else
@@ -5131,8 +4988,10 @@ else
 	end
 end
 try('hset', lib.job_key(jid), 'priority', priority)
-if job['x:o'] then
-	lib.follow_priority(jid, job, score)
+if stored and parked then
+	lib.move_parked(jid, parked, score)
+elseif takes_turns and job.state == 'waiting' then
+	lib.leave_turns(queue, job.priority)
 end
 end
 elseif name == 'still_wanted' then
@@ -5174,21 +5033,6 @@ if cap > 0 and length > cap then
 	call('ltrim', key, -math.max(cap - 1, 1), -1)
 	call('lpush', key, first)
 end
-end
-elseif name == 'unfail_group' then
-function lib.unfail_group(group, count, queue, given)
-if count == 0 then
-	return 0
-end
-local key = prefix .. 'f:' .. group
-local jids, jobs = call('lrange', key, -count, -1), {}
-for i = 1, #jids do
-	jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-end
-lib.unfail(jobs, given)
-call('ltrim', key, 0, -count - 1)
-lib.drop_empty_group(group)
-return #jids
 end
 elseif name == 'untrack_gone' then
 function lib.untrack_gone(limit)
@@ -5232,12 +5076,13 @@ if again then
 end
 end
 elseif name == 'wake_several' then
-function lib.wake_several(queue, delay, n)
-if delay >= 3600 then
-	return
+function lib.wake_several(queue, jobs)
+local delay = math.huge
+for i = 1, #jobs do
+	delay = math.min(delay, jobs[i].delay)
 end
-for _ = 1, math.min(16, math.ceil(n / 10)) do
-	if not lib.wake(queue) then
+for _ = 1, math.min(16, math.ceil(#jobs / 10)) do
+	if not lib.wake_for(queue, delay) then
 		return
 	end
 end
@@ -5482,10 +5327,6 @@ if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 the
 	lib.publish_ours('x:queues', queue)
 end
 end
-elseif name == 'lifetime_name' then
-function lib.lifetime_name(letter)
-return letter == 's' and 'StartBy' or 'TTL'
-end
 elseif name == 'merge_options' then
 function lib.merge_options(old, given, ended)
 local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -5550,10 +5391,7 @@ return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. v
 end
 elseif name == 'read_follower' then
 function lib.read_follower(text)
-if type(text) ~= 'string' then
-	return nil
-end
-local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+local since, seen, digest = string.match(type(text) == 'string' and text or '', '^(%S+) (%S+) (%S+)$')
 return lib.finite(since) and since, lib.finite(seen), digest
 end
 elseif name == 'read_max_rate' then
@@ -5636,11 +5474,6 @@ for _ = 1, 100 do
 end
 return returned
 end
-elseif name == 'score_in_work' then
-function lib.score_in_work(jid, queue, job)
-local limit = lib.parked_by(job.state, job.time, job['x:parked'])
-return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
-end
 elseif name == 'settle_limits' then
 function lib.settle_limits()
 local kept = false
@@ -5675,7 +5508,7 @@ return type(value) == 'string' and value or nil
 end
 elseif name == 'take_weighted' then
 function lib.take_weighted(ask, out)
-local urn = lib.new_urn(ask)
+local urn = {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
 while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.budget.drops > 0 and not ask.left do
 	local deal = {wanted = lib.still_wanted(ask, #out), most = 60 - urn.giving, queues = {}, shares = {}}
 	lib.deal_owed(ask, urn, deal)
@@ -5690,14 +5523,6 @@ end
 elseif name == 'taking_config' then
 function lib.taking_config(queue)
 return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-end
-elseif name == 'tally_expired' then
-function lib.tally_expired(queue)
-local day = lib.day_of(now)
-local key = lib.own_stats_key(day, queue)
-if try('hincrby', key, 'expired', 1) == 1 then
-	lib.expire_stats(key, day)
-end
 end
 elseif name == 'tally_failure' then
 function lib.tally_failure(queue)
@@ -5837,8 +5662,9 @@ local scheduled = lib.queue_key(queue, 'scheduled')
 local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
 local work, turns = {}, {}
 for n, jid in ipairs(due) do
-	local priority, stored = lib.priority_of(jid)
-	if priority then
+	local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+	local priority, stored = unpack(job)
+	if priority or not job.err and call('exists', lib.job_key(jid)) == 1 then
 		call('hset', lib.job_key(jid), 'state', 'waiting')
 		work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
 		work[#work + 1] = jid
@@ -5850,10 +5676,7 @@ end
 elseif name == 'options_member' then
 function lib.options_member(text)
 local letters = lib.split_options(text)
-if letters == '' then
-	return ''
-end
-return ',"x":' .. string.match(text, '|(.*)$')
+return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
@@ -5865,14 +5688,18 @@ local given = type(values.a) == 'string' and values.a or ''
 values.a = nil
 for letter in string.gmatch(letters, '[stkK]') do
 	local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+	local option = letter == 's' and 'StartBy' or 'TTL'
 	if seconds and is_time and string.find(given, letter, 1, true) then
-		seconds = lib.left_until(area, letter, seconds)
+		if seconds <= now then
+			lib.reject(area, option .. ' was over ' .. string.format('%.3f', now - seconds) .. ' s ago')
+		end
+		seconds = seconds - now
 	end
 	local least = letter == 'K' and -1 or 0
 	if not seconds or seconds < least or seconds == 0 and is_time then
 		lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
 	elseif is_time and seconds <= delay then
-		lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+		lib.reject(area, option .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
 	end
 	values[letter] = is_time and now + seconds or seconds
 	values.put = is_time and math.floor(now) or values.put
@@ -5904,10 +5731,7 @@ local changes
 for _, item in ipairs(items) do
 	if item.old and item.checked and item.others[1] then
 		changes = changes or lib.changes_of(items)
-		local problem = lib.circle_of(item.jid, item.others, changes)
-		if problem then
-			lib.raise('Put', problem)
-		end
+		lib.raise_any('Put', lib.circle_of(item.jid, item.others, changes))
 	end
 end
 end
@@ -6009,22 +5833,6 @@ elseif name == 'attempts_member' then
 function lib.attempts_member(text)
 return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
 end
-elseif name == 'cancel_together' then
-function lib.cancel_together(jids)
-local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
-local some = lib.within_reach(order, 100)
-local jobs, canceled = lib.read_first(some), 0
-lib.must_publish()
-if #jobs == 0 then
-	lib.unlink_some(order[1])
-end
-lib.leave_together({unpack(order, 1, #jobs)})
-for i = 1, #jobs do
-	lib.cancel_job(order[i], jobs[i])
-	canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
-end
-return canceled, {unpack(order, #jobs + 1)}
-end
 elseif name == 'delete_complete' then
 function lib.delete_complete(jid, tags, stored)
 try('zrem', prefix .. 'completed', jid)
@@ -6051,14 +5859,6 @@ if type(failure.group) ~= 'string' then
 end
 local message = type(failure.message) == 'string' and failure.message or ''
 return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
-end
-elseif name == 'follow_priority' then
-function lib.follow_priority(jid, job, score)
-if job['x:parked'] then
-	lib.move_parked(jid, job['x:parked'], score)
-elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
-	lib.leave_turns(job.queue, job.priority)
-end
 end
 elseif name == 'leave_all_turns' then
 function lib.leave_all_turns(queue, jobs, count)
@@ -6273,12 +6073,6 @@ for i = 1, left > 0 and #keys or 0 do
 	if left == 0 then
 		return
 	end
-end
-end
-elseif name == 'score_by_options' then
-function lib.score_by_options(job, priority)
-if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
-	return lib.fair_score(job.queue, priority, job['x:o'], {})
 end
 end
 elseif name == 'stop_all_limited' then
@@ -6527,10 +6321,7 @@ end
 local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 if ARGV[9] == 'here' then
 item.here = true
-item.since = ARGV[10] ~= '' and ARGV[10] or nil
-if item.group == '' then
-	item.group = nil
-end
+item.since, item.group = ARGV[10] ~= '' and ARGV[10] or nil, item.group ~= '' and item.group or nil
 if ARGV[11] then
 	item.data = ARGV[11]
 	local text = item.data
@@ -6551,7 +6342,6 @@ end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function finite(text, default)
 local n = text and tonumber(text)
 if n and n - n == 0 then
@@ -6568,121 +6358,124 @@ elseif owner ~= worker or since and since ~= job[3] then
 end
 end
 var = var or {}
-repeat
-local worker = required('Retry', 'worker', ARGV[5])
-local problem3
-repeat
-	local key = prefix .. 'j:' .. item.jid
-	local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
-	local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
-	if problem2 then
-		problem3 = problem2
-		break
-	end
-	local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
-	if not queue then
-		problem3 = cold(stamp, now).no_queue(item.jid)
-		break
-	elseif item.here and item.queue ~= queue then
-		problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
-		break
-	end
-	item.key, item.current, item.priority = key, queue, priority
-	item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
-	item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
-	if item.result then
-		item.ended = cold(stamp, now).result_field('failed', time, item.result)
-	end
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local queue, group, message = item.queue, item.group, item.message
-item.remaining = item.remaining - 1
-local failure
-if group and message then
-	failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-end
-if item.remaining < 0 then
-	problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
-	break
-end
-local state
-repeat
-	local score = finite(item.priority, 0) - now / 10000000000
-	local state2, part = 'waiting', 'work'
-	if item.delay > 0 then
-		state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-	end
-	local reply
-	do
-		local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-		local reply2 = try('zadd', key, score2, member)
-		if type(reply2) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply2 = try('zadd', key, score2, member)
-		end
-		reply = reply2
-	end
-	if type(reply) == 'table' then
-		state, problem3 = nil, reply
-		break
-	end
-	state, problem3 = state2
-until true
-if problem3 then
-	problem = problem3
-	break
-end
-local fields = {'remaining', item.remaining, 'state', state}
-if failure then
-	fields[5], fields[6] = 'failure', failure
-end
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local worker = required('Retry', 'worker', ARGV[5])
+	local problem3
+	repeat
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
+		if problem2 then
+			problem3 = problem2
+			break
+		end
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			problem3 = cold(stamp, now).no_queue(item.jid)
+			break
+		elseif item.here and item.queue ~= queue then
+			problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
+			break
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
+		if item.result then
+			item.ended = cold(stamp, now).result_field('failed', time, item.result)
+		end
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local queue, group, message = item.queue, item.group, item.message
+	item.remaining = item.remaining - 1
+	local failure
+	if group and message then
+		failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+	end
+	if item.remaining < 0 then
+		problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
+		break
+	end
+	local state
+	repeat
+		local jid, delay, score = item.jid, item.delay, finite(item.priority, 0) - now / 10000000000
+		local state2, part = 'waiting', 'work'
+		if delay > 0 then
+			state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + delay)
+		end
+		local reply
+		do
+			local key, score2 = prefix .. 'q:' .. queue .. '-' .. part, score
+			local reply2 = try('zadd', key, score2, jid)
+			if type(reply2) == 'table' then
+				call('del', prefix .. 'x:none')
+				reply2 = try('zadd', key, score2, jid)
+			end
+			reply = reply2
+		end
+		if type(reply) == 'table' then
+			state, problem3 = nil, reply
+			break
+		end
+		state, problem3 = state2
+	until true
+	if problem3 then
+		problem = problem3
+		break
+	end
+	local fields = {'remaining', item.remaining, 'state', state}
+	if failure then
+		fields[5], fields[6] = 'failure', failure
+	end
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'retried' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
+	if queue ~= item.current then
+		cold(stamp, now).know_unlisted(queue)
+		var.has_filled = true
+		if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			call('expire', prefix .. 'x:filled', 1)
+		end
 	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
+	cold(stamp, now).wake_for(queue, item.delay)
+	if item.stored then
+		cold(stamp, now).stop_limited(item.jid, item.stored)
 	end
-	if item.ended and 'retried' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-if queue ~= item.current then
-	cold(stamp, now).know_unlisted(queue)
-	var.has_filled = true
-	if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-		call('expire', prefix .. 'x:filled', 1)
-	end
-end
-cold(stamp, now).wake_for(queue, item.delay)
-if item.stored then
-	cold(stamp, now).stop_limited(item.jid, item.stored)
-end
 until true
 if problem then
-cold(stamp, now).raise('Retry', problem)
+	cold(stamp, now).raise('Retry', problem)
+end
 end
 return item.remaining
 elseif command == 'reserve' then
@@ -7009,8 +6802,7 @@ repeat
 	end
 	queues, list = cold(stamp, now).read_many(first)
 until true
-local order, seconds = given.order or 'ordered', false
-local cursor, owed = 0, var.none
+local order, cursor, owed = given.order or 'ordered', 0, var.none
 if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
 	cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 end
@@ -7019,22 +6811,10 @@ if order == 'weighted' then
 elseif given.cursor then
 	cursor = whole('Reserve', 'cursor', given.cursor)
 end
-if given.lock then
-	seconds = number('Reserve', 'lock', given.lock)
-	if seconds < 0 then
-		cold(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
-	end
-end
-ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
+ask = {worker = worker, lock_time = given.lock and cold(stamp, now).not_negative('Reserve', 'lock', given.lock) or false, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-end
-local function told_cursor(ask)
-if ask.owed[1] then
-	return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
-end
-return ask.cursor
 end
 local function count_listeners(worker)
 local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
@@ -7044,7 +6824,7 @@ if ask.polls and ask.claim == '' and ask.count > 0 then
 local wait = cold(stamp, now).stay_idle(ask)
 if wait then
 	local counted, listens = count_listeners(worker)
-	return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
+	return {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
 end
 end
 if ask.order == 'shuffled' then
@@ -7105,7 +6885,7 @@ cold(stamp, now).pass_on(ask)
 return ask.brief and 2 or (count_listeners(ask.worker))
 end
 if ask.limit == 0 then
-return {told_cursor(ask), '0', '', become_busy(ask)}
+return {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, '0', '', become_busy(ask)}
 end
 var.budget.bytes, var.budget.drops = 2097152, 60
 local out = {}
@@ -7264,7 +7044,7 @@ do
 				for i = 1, count2 do
 					local jid, job, key = some[i], jobs[i], waited[i]
 					if job.refused then
-						cold(stamp, now).put_aside(queue, jid, job, its.run)
+						cold(stamp, now).park(queue, jid, job, not its.run)
 					elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 						n = n + 1
 						local entries
@@ -7403,18 +7183,14 @@ if its.max_concurrency > 0 or its.max_rate then
 	ask.limit, wanted = ask.count, direct
 end
 local most
-repeat
+do
 	local wanted2 = wanted
 	if its.max_concurrency > 0 then
 		local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 		wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 	end
-	if its.max_rate and wanted2 > 0 then
-		most = cold(stamp, now).allowed_by_rate(queue, its, wanted2)
-		break
-	end
-	most = wanted2
-until true
+	most = its.max_rate and wanted2 > 0 and cold(stamp, now).allowed_by_rate(queue, its, wanted2) or wanted2
+end
 if most < wanted and not ask.kept then
 	ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
 end
@@ -7541,17 +7317,6 @@ local until_then, holder = string.match(held, '^(%S+) (.*)$')
 local at = tonumber(until_then)
 return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
 end
-local function claim_due(queue, due, worker)
-if is_claimed(queue, due, worker) then
-	return false
-end
-local ttl = math.ceil((due - now) * 1000) + 1000
-call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-return true
-end
-local function by_due(a, b)
-return a.due < b.due
-end
 local function is_open(ask, i)
 local known = ask.known
 if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
@@ -7584,23 +7349,26 @@ for i = 1, #ask.queues do
 		coming[#coming + 1] = {due = opens, queue = queue}
 	end
 end
-table.sort(coming, by_due)
+table.sort(coming, function(a, b)
+	return a.due < b.due
+end)
 return coming
+end
+local function claim_soonest(ask)
+local coming = ask.quiet and var.none or coming_due(ask)
+for i = 1, #coming do
+	local queue, due = coming[i].queue, coming[i].due
+	if not is_claimed(queue, due, ask.worker) then
+		local ttl = math.ceil((due - now) * 1000) + 1000
+		call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. ask.worker, 'PX', ttl)
+		return math.max(due - now, 0.001), queue
+	end
+end
+return ask.poll, ''
 end
 if #out < ask.count and not ask.left then
 do
-	local wait3, claimed2
-	do
-		local coming = ask.quiet and var.none or coming_due(ask)
-		local wait2, queue = ask.poll, ''
-		for i = 1, #coming do
-			if claim_due(coming[i].queue, coming[i].due, ask.worker) then
-				wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
-				break
-			end
-		end
-		wait3, claimed2 = wait2, queue
-	end
+	local wait2, claimed2 = claim_soonest(ask)
 	if ask.claim ~= '' and ask.claim ~= claimed2 and cold(stamp, now).drop_claim(ask) then
 		cold(stamp, now).wake(ask.claim)
 	end
@@ -7625,7 +7393,7 @@ do
 	if again and ask.polls then
 		cold(stamp, now).note_looked(ask)
 	end
-	wait, claimed, polled = wait3, claimed2, again
+	wait, claimed, polled = wait2, claimed2, again
 end
 if not ask.brief then
 	listeners, listens = count_listeners(worker)
@@ -7649,7 +7417,7 @@ elseif #known.filled > 0 then
 	call('srem', prefix .. 'x:filled', unpack(empty))
 end
 end
-reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
+reply = {ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor, wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
 reply[5] = (ask.left or ask.kept or #out >= ask.limit) and ' ' .. NAMES or NAMES
 end
@@ -7680,7 +7448,7 @@ local function add(queue, jid, klass, data, delay)
 local item
 repeat
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -7749,10 +7517,7 @@ end
 return amount + 0
 end
 local function end_of(i)
-if ARGV[i] == '0' then
-	return i
-end
-return i + whole('Put', 'n', ARGV[i])
+return ARGV[i] == '0' and i or i + whole('Put', 'n', ARGV[i])
 end
 while at <= #ARGV do
 local agree = ARGV[at] == ''
@@ -7956,7 +7721,7 @@ for g = 1, #groups do
 				end
 			until true
 		elseif idle2 then
-			cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
+			cold(stamp, now).wake_several(queue, group)
 		end
 	end
 end
@@ -8094,7 +7859,7 @@ local item
 repeat
 	local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 	if not klass then
-		cold(stamp, now).reject('Put', 'Arg "klass" missing')
+		cold(stamp, now).reject_missing('Put', 'klass')
 	end
 	local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 	if last == first + 1 and ARGV[first] == 'new' then
@@ -8306,7 +8071,7 @@ do
 					end
 				until true
 			elseif idle2 then
-				cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
+				cold(stamp, now).wake_several(queue, group)
 			end
 		end
 	end
@@ -8697,18 +8462,14 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 end
-repeat
+do
 local wanted = count
 if settings.max_concurrency > 0 then
 	local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 	wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 end
-if settings.max_rate and wanted > 0 then
-	count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
-	break
+count = settings.max_rate and wanted > 0 and cold(stamp, now).allowed_by_rate(queue, settings, wanted) or wanted
 end
-count = wanted
-until true
 if count > 0 then
 settings.most, settings.worker = count, worker
 local jids
@@ -8834,7 +8595,7 @@ while jids do
 					for i = 1, count2 do
 						local jid, job, key = some[i], jobs[i], waited[i]
 						if job.refused then
-							cold(stamp, now).put_aside(queue, jid, job, settings.run)
+							cold(stamp, now).park(queue, jid, job, not settings.run)
 						elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 							n = n + 1
 							local entries
@@ -9618,51 +9379,29 @@ brief = brief and item.state == 'complete'
 end
 return brief and var.none or outcomes
 elseif command == 'fail' then
-local jid
-do
-local text = ARGV[3]
+local function required(area, name, text)
 if not text then
-	cold(stamp, now).reject_missing('Job', 'jid')
+	cold(stamp, now).reject_missing(area, name)
 end
-jid = text
+return text
 end
-local worker
-do
-local text = ARGV[4]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'worker')
-end
-worker = text
-end
-local group
-do
-local text = ARGV[5]
-if not text then
-	cold(stamp, now).reject_missing('Fail', 'group')
-end
-group = text
-end
-local message, data = ARGV[6], ARGV[7]
-if not message then
-cold(stamp, now).reject('Fail', 'Arg "message" missing')
-end
+local jid = required('Job', 'jid', ARGV[3])
+local worker = required('Fail', 'worker', ARGV[4])
+local group = required('Fail', 'group', ARGV[5])
+local message, data = required('Fail', 'message', ARGV[6]), ARGV[7]
 if data then
 local ok, value, problem = pcall(cjson.decode, data)
 if not ok or problem then
 	cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 end
 end
-local item = {jid = jid, group = group, message = message, data = data or ''}
+local item = {jid = jid, group = group, message = message, data = data or '', since = ARGV[9] ~= '' and ARGV[9] or nil}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
 item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
-end
-if ARGV[9] and ARGV[9] ~= '' then
-item.since = ARGV[9]
 end
 if may_run and not may_run('publish', prefix .. 'log', '') then
 error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
-local problem
 local function entry(at, what, details)
 return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
@@ -9712,96 +9451,99 @@ if item.result then
 	item.ended = cold(stamp, now).result_field('failed', time, item.result)
 end
 end
-repeat
-local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-if problem2 then
-	problem = problem2
-	break
-end
-local jid, group, message = item.jid, item.group, item.message
-try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-	try('publish', prefix .. 'failed', jid)
-end
-local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 do
-	try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-	try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+local problem
+repeat
+	local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+	if problem2 then
+		problem = problem2
+		break
+	end
+	local jid, group, message = item.jid, item.group, item.message
+	try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+	if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+		try('publish', prefix .. 'failed', jid)
+	end
+	local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
 	do
-		local jid, text = item.jid, item.history
-		if text then
-			cold(stamp, now).move_history(jid, text)
+		try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+		do
+			local jid, text = item.jid, item.history
+			if text then
+				cold(stamp, now).move_history(jid, text)
+			end
+		end
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.ended and 'failed' == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		local queue = item.current
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			cold(stamp, now).wake(queue)
 		end
 	end
-	if item.grace then
-		call('hdel', item.key, 'grace')
-	end
-	if item.data ~= '' then
-		fields[#fields + 1] = 'data'
-		fields[#fields + 1] = item.data
-	end
-	if item.ended and 'failed' == 'failed' then
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-	if item.began then
-		fields[#fields + 1] = 'x:attempts'
-		fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-	end
-	call('hset', item.key, unpack(fields))
-	local queue = item.current
-	if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-		cold(stamp, now).wake(queue)
-	end
-end
-do
-	local queue = item.current
-	try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-	try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local cap, keep
-do
-	local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
-	cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
-end
-do
-	local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-	local length = try('rpush', key .. '-history', text)
-	if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-		cold(stamp, now).trim_history(key .. '-history', length, cap)
-	end
-end
-do
-	local queue = item.current
 	do
+		local queue = item.current
+		try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+		try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+	end
+	local cap, keep
+	do
+		local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+	end
+	do
+		local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+		local length = try('rpush', key .. '-history', text)
+		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+			cold(stamp, now).trim_history(key .. '-history', length, cap)
+		end
+	end
+	do
+		local queue = item.current
+		do
+			local day = now - now % 86400
+			local key = 'failures' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
+			if try('hincrby', key, 'failures', 1) == 1 then
+				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+			end
+		end
 		local day = now - now % 86400
-		local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-		if try('hincrby', key, 'failures', 1) == 1 then
+		local key = 'failed' == 'expired' and (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue) or (prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue)
+		if try('hincrby', key, 'failed', 1) == 1 then
 			local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 			try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 		end
 	end
-	local day = now - now % 86400
-	local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-	if try('hincrby', key, 'failed', 1) == 1 then
-		local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-		try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+	do
+		local stored = item.stored
+		if stored then
+			cold(stamp, now).job_ended(jid, stored, 'failed')
+		end
+		if keep then
+			cold(stamp, now).file_failure(jid, group, keep, stored)
+		end
 	end
-end
-do
-	local stored = item.stored
-	if stored then
-		cold(stamp, now).job_ended(jid, stored, 'failed')
-	end
-	if keep then
-		cold(stamp, now).file_failure(jid, group, keep, stored)
-	end
-end
 until true
 if problem then
-cold(stamp, now).raise('Fail', problem)
+	cold(stamp, now).raise('Fail', problem)
+end
 end
 return jid
 elseif command == 'end' then
@@ -9837,7 +9579,6 @@ if amount < 0 then
 end
 tries = amount + 0
 end
-local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
 cold(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end
@@ -9847,9 +9588,7 @@ if not text then
 	cold(stamp, now).reject_missing('End', 'group')
 end
 end
-if result then
-result = cold(stamp, now).strict_json('End', 'result', result)
-end
+local result = ARGV[8] and cold(stamp, now).strict_json('End', 'result', ARGV[8])
 local key = prefix .. 'j:' .. jid
 local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts'))
 if not state then
@@ -10264,21 +10003,24 @@ else
 	problem = cold(stamp, now).fail(worker, item)
 	as = var.budget.tells > 0 and as or 'failed+'
 end
-if problem then
-	cold(stamp, now).raise('End', problem)
+do
+	local problem2 = problem
+	if problem2 then
+		cold(stamp, now).raise('End', problem2)
+	end
 end
 for i = 1, #others do
 	cold(stamp, now).undepend(jid, others[i])
 end
 state = as
 elseif held then
-local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0, began = state == 'running' and time, attempts = attempts}
+local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', began = state == 'running' and time, attempts = attempts}
 local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
 if place then
 	score = finite(priority, 0) - (finite(place, now)) / 10000000000
 	fields[7], fields[8] = 'time', place
 end
-local _, problem = cold(stamp, now).enqueue(item, queue, score)
+local _, problem = cold(stamp, now).enqueue(jid, queue, 0, score)
 if problem then
 	cold(stamp, now).raise('End', problem)
 end
@@ -10836,8 +10578,11 @@ if frees_limits then
 	cold(stamp, now).stop_all_limited(owned)
 end
 until true
-if item.problem then
-cold(stamp, now).raise('Complete', item.problem)
+do
+local problem = item.problem
+if problem then
+	cold(stamp, now).raise('Complete', problem)
+end
 end
 return item.state
 end
@@ -10966,16 +10711,10 @@ for first = 0, 1000 - 1, 100 do
 end
 return found
 end
-local state = ARGV[3]
-if not state then
-lib.reject('Jobs', 'Arg "state" missing')
-end
+local state = lib.required('Jobs', 'state', ARGV[3])
 if state == 'complete' then
-local first, theirs = 4, names_queue()
-if theirs then
-	first = 5
-end
-local offset, count = page(first)
+local theirs = names_queue()
+local offset, count = page(theirs and 5 or 4)
 if theirs and theirs ~= '' then
 	return completed_in(theirs, offset, count)
 end
@@ -11235,10 +10974,7 @@ var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local queue = lib.named('Queue', 'queue', ARGV[3])
 local jid = lib.named('Recur', 'jid', ARGV[4])
-local klass, data = ARGV[5], ARGV[6]
-if not klass then
-lib.reject('Recur', 'Arg "klass" missing')
-end
+local klass, data = lib.required('Recur', 'klass', ARGV[5]), ARGV[6]
 lib.json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
 lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
@@ -11452,21 +11188,6 @@ elseif at > 0 then
 end
 return queues
 end
-local function sweep_queues(queues)
-if queues[1] == '*' then
-	queues = next_queues()
-end
-local done = 0
-for i = 1, #queues do
-	local fine, moved = pcall(sweep_queue, queues[i])
-	if fine then
-		done, room = done + moved, room - moved
-	else
-		lib.must_write()
-	end
-end
-return done
-end
 lib.must_publish()
 var.budget.tells = 100
 if ARGV[3] == '' then
@@ -11482,8 +11203,14 @@ if try('exists', prefix .. 'failures') == 1 then
 end
 lib.untrack_gone(100)
 end
-if ARGV[3] then
-done = done + sweep_queues({unpack(ARGV, 3)})
+local queues = ARGV[3] == '*' and next_queues() or {unpack(ARGV, 3)}
+for i = 1, #queues do
+local fine, moved = pcall(sweep_queue, queues[i])
+if fine then
+	done, room = done + moved, room - moved
+else
+	lib.must_write()
+end
 end
 return done
 elseif command == 'track' then
@@ -11567,44 +11294,42 @@ var = var or {unheard = 0}
 cold(stamp, now)
 local worker = lib.required('Depart', 'worker', ARGV[3])
 local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
-local function holds_jobs(key)
-for _, jid in ipairs(try('zrange', key, 0, -1)) do
-	if lib.is_held(worker, jid) then
-		return true
-	end
-end
-return false
-end
-local function leave_list(list)
-try('zrem', lib.waiters_key(list), worker)
-if call('exists', lib.waiters_key(list)) == 1 then
-	return nil
-end
-call('del', lib.listed_key(list))
-return '\001' .. list
-end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs(lib.worker_key(worker)) then
+local holds = false
+for _, jid in ipairs(try('zrange', lib.worker_key(worker), 0, -1)) do
+holds = holds or lib.is_held(worker, jid)
+end
+if not holds then
 call('del', lib.worker_key(worker))
 end
 call('del', lib.registry_key(worker))
 try('srem', lib.idle_key(), worker)
 local waits = worker
 if #ARGV - 5 > 16 then
-waits = leave_list(lib.list_name(cjson.encode({unpack(ARGV, 6)})))
+local list = lib.list_name(cjson.encode({unpack(ARGV, 6)}))
+try('zrem', lib.waiters_key(list), worker)
+waits = call('exists', lib.waiters_key(list)) == 0 and '\001' .. list
+if waits then
+	call('del', lib.listed_key(list))
+end
 end
 for i = 6, waits and #ARGV or 0 do
 try('zrem', lib.waiting_key(ARGV[i]), waits)
 end
 if claim ~= '' then
-call('del', prefix .. 'x:due:' .. claim)
+call('del', lib.due_key(claim))
 end
 for i = 6, #ARGV do
 lib.wake(ARGV[i])
 end
 if relays == '1' then
 try('set', lib.unrelayed_key(), '1', 'EX', '10')
-lib.wake_any()
+for _ = 1, 100 do
+	local other = try('spop', lib.idle_key())
+	if type(other) ~= 'string' or lib.finite(lib.publish('x:wake:' .. other, ''), 0) > 0 then
+		return
+	end
+end
 end
 return
 elseif command == 'failed' then
@@ -11665,30 +11390,22 @@ end
 local function count_until_now(queue, part)
 return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 end
-local function move_due(queue, due)
-pcall(lib.bring_due, queue, false, true, math.min(due, movable))
-local left = count_until_now(queue, 'scheduled')
-movable = movable - (due - left)
-return left
-end
 local function counts(queue)
 local due = count_until_now(queue, 'scheduled')
 if due > 0 then
-	due = move_due(queue, due)
+	pcall(lib.bring_due, queue, false, true, math.min(due, movable))
+	local left = count_until_now(queue, 'scheduled')
+	due, movable = left, movable - (due - left)
 end
 local stalled = count_until_now(queue, 'locks')
 return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
 end
-local function counts_from(cursor)
+if ARGV[4] == 'from' then
+local cursor, found = lib.required('Queues', 'cursor', ARGV[5]), {}
 call('zcard', prefix .. 'queues')
-local found = {}
-local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
+cursor = lib.each_queue('Queues', cursor, 200, function(queue)
 	found[#found + 1] = counts(queue)
 end)
-return found, next_cursor
-end
-if ARGV[4] == 'from' then
-local found, cursor = counts_from(lib.required('Queues', 'cursor', ARGV[5]))
 return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. lib.joined(found) .. '}'
 elseif ARGV[3] then
 return counts(ARGV[3])
@@ -11712,12 +11429,6 @@ lib.reject('Repair', 'Recurring jobs are not repaired')
 end
 local filters = lib.read_filters('Repair', 10, last)
 local list = lib.these_of('Repair', ARGV[5], ARGV[6], wanted)
-local function within_groups()
-if action == 'move' or action == 'cancel' or action == 'unfail' then
-	return math.max(#lib.within_reach(list.jids), 1)
-end
-return 500
-end
 local strays = {}
 local function without_strays(jids)
 local failed = {}
@@ -11851,7 +11562,11 @@ local actions = {cancel = lib.cancel_each, move = move_all, priority = set_prior
 if not actions[action] then
 lib.reject('Repair', 'Unknown action "' .. action .. '"')
 end
-local found, _, stop = lib.search('Repair', list, '', within_groups(), limit, filters)
+local count = 500
+if action == 'move' or action == 'cancel' or action == 'unfail' then
+count = math.max(#lib.within_reach(list.jids), 1)
+end
+local found, _, stop = lib.search('Repair', list, '', count, limit, filters)
 if ARGV[5] == 'failed' then
 found = without_strays(found)
 end
@@ -11862,7 +11577,7 @@ local done = actions[action](found)
 for i = 1, #strays do
 lib.leave_group(strays[i], {group = ARGV[6]})
 end
-return lib.report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
+return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]) .. '}'
 elseif command == 'result' then
 cold(stamp, now)
 return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
@@ -11872,7 +11587,19 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local group = lib.required('Unfail', 'group', ARGV[4])
 local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
+local given = lib.read_gift('Unfail', 6, #ARGV)
+if count == 0 then
+return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+end
+lib.unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+lib.drop_empty_group(group)
+return #jids
 end
 else
 if command == 'depends' then
@@ -11886,10 +11613,7 @@ lib.raise('Depends', lib.not_depending(jid, state))
 end
 local function add()
 local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
-problem = problem or action == 'upon' and lib.circle_of(jid, others)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', problem or action == 'upon' and lib.circle_of(jid, others))
 local watches = stored and lib.has_option(stored, 'f')
 if watches then
 	lib.must_publish()
@@ -11900,34 +11624,26 @@ if watches then
 end
 end
 local function are_all(ended)
-local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
-for i = 1, #ended do
-	if not seen[ended[i]] then
-		count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-	end
+local key, count = lib.job_key(jid) .. '-dependencies', 0
+for _, other in ipairs(lib.union({}, ended, 1)) do
+	count = count + call('sismember', key, other)
 end
 return count == call('scard', key)
 end
 local function remove(ended, is_free)
 lib.must_write()
-local problem = is_free and lib.free(jid, false)
-if problem then
-	lib.raise('Depends', problem)
-end
+lib.raise_any('Depends', is_free and lib.free(jid, false))
 for _, other in ipairs(ended) do
 	lib.undepend(jid, other)
 end
 end
-local function remove_some()
+if action == 'on' or action == 'upon' then
+add()
+elseif action == 'fewer' then
 local key = lib.job_key(jid) .. '-dependencies'
 local left = math.max(0, call('scard', key) - 1000)
 remove(call('srandmember', key, 1000), left == 0)
 return left
-end
-if action == 'on' or action == 'upon' then
-add()
-elseif action == 'fewer' then
-return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
 remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
@@ -11968,13 +11684,10 @@ cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local queue = lib.required('Release', 'queue', ARGV[4])
 local worker = lib.required('Release', 'worker', ARGV[5])
-local item = {jid = jid, queue = queue, here = true, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil}
+local item = {jid = jid, queue = queue, here = true, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = lib.not_empty(ARGV[8])}
 lib.json('Release', 'data', item.data)
 lib.must_publish()
-local problem = lib.release(worker, item)
-if problem then
-lib.raise('Release', problem)
-end
+lib.raise_any('Release', lib.release(worker, item))
 return jid
 elseif command == 'requeue' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
@@ -11994,8 +11707,7 @@ if not job.state then
 	lib.raise('Timeout', lib.no_job(jid))
 elseif job.state ~= 'running' then
 	lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
-end
-if not job.queue then
+elseif not job.queue then
 	lib.raise('Timeout', lib.no_queue(jid))
 end
 call('zcard', lib.queue_key(job.queue, 'work'))
@@ -12074,17 +11786,9 @@ for i = 1, #some do
 end
 return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 end
-local function given(i)
-return ARGV[i] and ARGV[i] ~= ''
-end
-local worker = ARGV[3]
-if worker == '' then
-worker = nil
-end
-local first, last = 0, -1
+local worker, first, last = lib.not_empty(ARGV[3]), lib.not_empty(ARGV[4]), lib.not_empty(ARGV[5])
 if not worker then
-first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
-last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+first, last = lib.integer('Workers', 'first', first or 0), lib.integer('Workers', 'last', last or -1)
 end
 forget_old()
 if worker then
@@ -12103,7 +11807,7 @@ end
 else
 if length < 9 then
 if command == 'failures' then
-var = var or {none = {}}
+var = var or {none = {}, searched = 0, too_large = 0}
 cold(stamp, now)
 local klasses, found = {}, {}
 local function count_failure(jid)
@@ -12128,21 +11832,29 @@ if count < 1 or count > 1000 then
 lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 end
 local list = lib.open_list('Failures', 'failed', group)
-local offset = lib.after_cursor('Failures', list, cursor)
-local jids = lib.read_list(list, offset, count)
+local jids, looked, next_cursor = lib.search('Failures', list, cursor, count, 0, var.none)
 for i = 1, #jids do
 count_failure(jids[i])
 end
 for i = 1, #found do
 found[i] = cjson.encode(found[i])
 end
-local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
-return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
+return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
 elseif command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)
 local asks_due = ARGV[3] == 'x:due'
-return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+local found = {}
+var.budget.relations = asks_due and 4000
+for i = asks_due and 4 or 3, #ARGV do
+if asks_due and not lib.has_room(ARGV[i]) then
+	return lib.with_large(lib.joined(found), lib.array({unpack(ARGV, i)}))
+end
+local text = lib.find_job(try, ARGV[i], asks_due)
+found[#found + 1] = text
+var.budget.text = var.budget.text - #(text or '')
+end
+return lib.with_large(lib.joined(found), '')
 elseif command == 'overview' then
 var = var or {LARGEST = 2 ^ 53, none = {}}
 cold(stamp, now)
@@ -12400,13 +12112,6 @@ local worker = lib.required('Progress', 'worker', ARGV[3])
 if (#ARGV - 3) % 5 ~= 0 then
 lib.reject('Progress', 'Each job needs 5 args')
 end
-local function amount(name, text)
-local n = lib.number('Progress', name, text)
-if n < 0 then
-	lib.reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
-end
-return n
-end
 local function set(item)
 local key = lib.job_key(item.jid)
 local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
@@ -12429,7 +12134,7 @@ end
 end
 local items = {}
 for i = 4, #ARGV, 5 do
-items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4], done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3])}
+items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = lib.not_empty(ARGV[i + 1]), note = ARGV[i + 4], done = lib.not_negative('Progress', 'done', ARGV[i + 2]), total = lib.not_negative('Progress', 'total', ARGV[i + 3])}
 end
 lib.must_publish()
 local outcomes = {}
@@ -12636,23 +12341,37 @@ if length < 11 then
 if command == 'cancel.all' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, unheard = 0}
 cold(stamp, now)
-local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
-return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
+lib.required('Cancel', 'jid', ARGV[3])
+if #ARGV - 3 >= 500 then
+lib.reject('Cancel', 'More than ' .. 500 .. ' jobs')
+end
+local jids = lib.union({}, ARGV, 3)
+local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
+local some = lib.within_reach(order, 100)
+local jobs, count = lib.read_first(some), 0
+lib.must_publish()
+if #jobs == 0 then
+lib.unlink_some(order[1])
+end
+lib.leave_together({unpack(order, 1, #jobs)})
+for i = 1, #jobs do
+lib.cancel_job(order[i], jobs[i])
+count = count + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
+end
+return '{"count":' .. count .. ',"rest":' .. lib.array({unpack(order, #jobs + 1)}) .. '}'
 elseif command == 'config.get' then
 cold(stamp, now)
 local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-local function settings_from(cursor)
-local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+local key = ARGV[3]
+if ARGV[4] == 'from' then
+local cursor = lib.scan_cursor('Config.get', lib.required('Config.get', 'cursor', ARGV[5]))
+local found = call('hscan', prefix .. 'config', cursor, 'COUNT', 500)
 local set, some = {}, found[2]
 for i = 1, #some, 2 do
 	set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
 end
 return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-end
-local key = ARGV[3]
-if ARGV[4] == 'from' then
-return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
 elseif key then
 return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
@@ -12665,10 +12384,7 @@ elseif command == 'config.set' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local option = lib.required('config.set', 'option', ARGV[3])
-local value = ARGV[4]
-if not value then
-lib.reject('config.set', 'Arg "value" missing')
-end
+local value = lib.required('config.set', 'value', ARGV[4])
 lib.must_publish()
 call('hset', prefix .. 'config', option, value)
 lib.publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
@@ -12678,10 +12394,7 @@ elseif command == 'limit.hold' then
 var = var or {unheard = 0}
 cold(stamp, now)
 local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-local seconds = lib.number('Limit', 'seconds', ARGV[4])
-if seconds < 0 then
-lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local seconds = lib.not_negative('Limit', 'seconds', ARGV[4])
 lib.must_publish()
 if seconds > 0 then
 call('hset', prefix .. 'x:limits', name .. ' hold', lib.exact(now + seconds))
@@ -12693,8 +12406,7 @@ return
 elseif command == 'limit.info' then
 var = var or {none = {}}
 cold(stamp, now)
-local name = lib.required('Limit', 'name', ARGV[3])
-lib.check_limit_name('Limit', name)
+local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 local limit = lib.read_limit(name, 1)
 local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
 local wait = lib.limit_key(name, 'wait')
@@ -12726,10 +12438,7 @@ elseif command == 'reschedule' then
 var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
-local delay = lib.number('Reschedule', 'seconds', ARGV[4])
-if delay < 0 then
-lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local delay = lib.not_negative('Reschedule', 'seconds', ARGV[4])
 local key = lib.job_key(jid)
 local state, queue, priority, stored, parked = unpack(call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))
 if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
@@ -12795,7 +12504,13 @@ if length < 12 then
 if command == 'put.settled' then
 cold(stamp, now)
 lib.required('Put', 'jid', ARGV[3])
-lib.end_receipts({unpack(ARGV, 3)})
+local receipts = {}
+for i = 3, #ARGV do
+receipts[#receipts + 1], receipts[#receipts + 2] = lib.exact(now + 60), ARGV[i]
+end
+for from = 1, #receipts, 1000 do
+call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+end
 return
 elseif command == 'recur.untag' then
 cold(stamp, now)
@@ -12806,12 +12521,7 @@ if command == 'batch.commit' then
 var = var or {none = {}, unheard = 0}
 cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
-local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-if not state then
-lib.raise('Batch.commit', lib.no_job(jid))
-elseif not lib.is_batch(stored) then
-lib.raise('Batch.commit', lib.no_batch(jid))
-end
+local _, state = lib.read_batch('Batch.commit', jid)
 local dependencies = lib.job_key(jid) .. '-dependencies'
 local left = call('scard', dependencies)
 if call('sismember', dependencies, 'x:open') == 0 then
@@ -12819,10 +12529,7 @@ return left
 end
 lib.must_write()
 if left == 1 and state == 'depends' then
-local problem = lib.free(jid, true)
-if problem then
-	lib.raise('Batch.commit', problem)
-end
+lib.raise_any('Batch.commit', lib.free(jid, true))
 end
 lib.undepend(jid, 'x:open')
 return left - 1
@@ -12831,12 +12538,7 @@ var = var or {none = {}}
 cold(stamp, now)
 local jid = lib.required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
-local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
-if not state then
-lib.raise('Batch.status', lib.no_job(jid))
-elseif not lib.is_batch(stored) then
-lib.raise('Batch.status', lib.no_batch(jid))
-end
+local stored, state = lib.read_batch('Batch.status', jid)
 local dependencies = lib.job_key(jid) .. '-dependencies'
 local open = call('sismember', dependencies, 'x:open') == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
@@ -12964,24 +12666,17 @@ local function topics_key(name)
 return prefix .. 'topics' .. name
 end
 local key = topics_key(queue)
-local function subscribers()
-local all = call('smembers', prefix .. 'x:topics')
+if action == 'all' then
+local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
 lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
 table.sort(all)
-return all
-end
-local function all_topics()
-local by_topic = {}
-for _, name in ipairs(subscribers()) do
+for _, name in ipairs(all) do
 	for _, topic in ipairs(try('hkeys', topics_key(name))) do
 		by_topic[topic] = by_topic[topic] or {}
 		table.insert(by_topic[topic], name)
 	end
 end
-return by_topic
-end
-if action == 'all' then
-return cjson.encode(all_topics())
+return cjson.encode(by_topic)
 elseif action == 'get' then
 return lib.array(call('exists', key) == 1 and {key} or {})
 end
@@ -13190,17 +12885,14 @@ local function failures_on(day, queue)
 return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)
 end
 local function failed_since(last, head, queue, failed_today)
-local known_on = head[1] and lib.day_of(60 * head[1])
-local function grown(count, day)
-	return math.max(count - (known_on == day and head[2] or 0), 0)
-end
+local known_on, day = head[1] and lib.day_of(60 * head[1]), last and lib.day_of(60 * last)
+local before = known_on == day and head[2] or 0
 if not last then
 	return 0
-elseif lib.day_of(60 * last) == today then
-	return grown(failed_today, today)
+elseif day == today then
+	return math.max(failed_today - before, 0)
 end
-local day = lib.day_of(60 * last)
-return failed_today + grown(failures_on(day, queue), day)
+return failed_today + math.max(failures_on(day, queue) - before, 0)
 end
 local recorded = {}
 cursor = lib.each_queue('Queues.record', cursor, math.min(100, math.max(1000 - sums[1], 1)), function(queue)

@@ -9,12 +9,7 @@
 -- Repeat   safe
 
 local jid = required('Job', 'jid', ARGV[3])
-local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
-if not state then
-  raise('Batch.commit', no_job(jid))
-elseif not is_batch(stored) then
-  raise('Batch.commit', no_batch(jid))
-end
+local _, state = read_batch('Batch.commit', jid)
 local dependencies = job_key(jid) .. '-dependencies'
 local left = call('scard', dependencies)
 if call('sismember', dependencies, OPEN) == 0 then
@@ -22,10 +17,7 @@ if call('sismember', dependencies, OPEN) == 0 then
 end
 must_write()
 if left == 1 and state == 'depends' then
-  local problem = free(jid, true)
-  if problem then
-    raise('Batch.commit', problem)
-  end
+  raise_any('Batch.commit', free(jid, true))
 end
 undepend(jid, OPEN)
 return left - 1

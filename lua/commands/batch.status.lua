@@ -13,12 +13,7 @@
 
 local jid = required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])
-local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
-if not state then
-  raise('Batch.status', no_job(jid))
-elseif not is_batch(stored) then
-  raise('Batch.status', no_batch(jid))
-end
+local stored, state = read_batch('Batch.status', jid)
 
 local dependencies = job_key(jid) .. '-dependencies'
 local open = call('sismember', dependencies, OPEN) == 1

@@ -9,5 +9,21 @@
 -- For      Go
 -- Repeat   once
 
-local count, rest = cancel_together(read_jids('Cancel', 3))
-return '{"count":' .. count .. ',"rest":' .. array(rest) .. '}'
+required('Cancel', 'jid', ARGV[3])
+if #ARGV - 3 >= MAX_NAMED then
+  reject('Cancel', 'More than ' .. MAX_NAMED .. ' jobs')
+end
+local jids = union({}, ARGV, 3) -- each once
+local order = dependents_first(jids, dependents_of_all(jids))
+local some = within_reach(order, MAX_CANCELED)
+local jobs, count = read_first(some), 0
+must_publish()
+if #jobs == 0 then
+  unlink_some(order[1])
+end
+leave_together({unpack(order, 1, #jobs)})
+for i = 1, #jobs do
+  cancel_job(order[i], jobs[i])
+  count = count + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
+end
+return '{"count":' .. count .. ',"rest":' .. array({unpack(order, #jobs + 1)}) .. '}'

@@ -56,7 +56,5 @@ if given.checked then
   budget.releases = RELEASED
 end
 complete(worker, {item})
-if item.problem then
-  raise('Complete', item.problem)
-end
+raise_any('Complete', item.problem)
 return item.state

@@ -28,21 +28,16 @@ local defaults = {
   ['jobs-history'] = DEFAULT_JOBS_HISTORY,
 }
 
--- Some of the settings that are set, from a cursor on.
-local function settings_from(cursor)
-  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor),
-    'COUNT', SCANNED)
+local key = ARGV[3]
+if ARGV[4] == 'from' then
+  local cursor = scan_cursor('Config.get', required('Config.get', 'cursor', ARGV[5]))
+  local found = call('hscan', prefix .. 'config', cursor, 'COUNT', SCANNED)
   local set, some = {}, found[2]
   for i = 1, #some, 2 do
     set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
   end
   return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"settings":{' ..
     table.concat(set, ',') .. '}}'
-end
-
-local key = ARGV[3]
-if ARGV[4] == 'from' then
-  return settings_from(required('Config.get', 'cursor', ARGV[5]))
 elseif key then
   return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end

@@ -8,10 +8,7 @@
 -- Repeat   safe
 
 local option = required('config.set', 'option', ARGV[3])
-local value = ARGV[4]
-if not value then
-  reject('config.set', 'Arg "value" missing')
-end
+local value = required('config.set', 'value', ARGV[4])
 must_publish()
 call('hset', prefix .. 'config', option, value)
 publish('log', cjson.encode({event = 'config_set', option = option, value = value}))

@@ -12,48 +12,40 @@
 local worker = required('Depart', 'worker', ARGV[3])
 local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]
 
--- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
--- another worker has it.
-local function holds_jobs(key)
-  for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    if is_held(worker, jid) then
-      return true
-    end
-  end
-  return false
-end
-
--- Removes the worker from its list of queues. Returns the list's entry in each queue if it was the
--- last one.
-local function leave_list(list)
-  try('zrem', waiters_key(list), worker)
-  if call('exists', waiters_key(list)) == 1 then
-    return nil
-  end
-  call('del', listed_key(list))
-  return '\1' .. list
-end
-
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs(worker_key(worker)) then
+local holds = false -- a job timed out stays among the worker's jobs, even if another worker has it
+for _, jid in ipairs(try('zrange', worker_key(worker), 0, -1)) do
+  holds = holds or is_held(worker, jid)
+end
+if not holds then
   call('del', worker_key(worker))
 end
 call('del', registry_key(worker))
 try('srem', idle_key(), worker)
-local waits = worker -- the entry in each queue
+local waits = worker -- the entry that leaves each queue, or false
 if #ARGV - 5 > FEW_QUEUES then
-  waits = leave_list(list_name(cjson.encode({unpack(ARGV, 6)})))
+  local list = list_name(cjson.encode({unpack(ARGV, 6)}))
+  try('zrem', waiters_key(list), worker)
+  waits = call('exists', waiters_key(list)) == 0 and '\1' .. list
+  if waits then
+    call('del', listed_key(list))
+  end
 end
 for i = 6, waits and #ARGV or 0 do
   try('zrem', waiting_key(ARGV[i]), waits)
 end
 if claim ~= '' then
-  call('del', prefix .. 'x:due:' .. claim)
+  call('del', due_key(claim))
 end
 for i = 6, #ARGV do
   wake(ARGV[i])
 end
 if relays == '1' then
   try('set', unrelayed_key(), '1', 'EX', '10')
-  wake_any()
+  for _ = 1, PASSED do
+    local other = try('spop', idle_key()) -- any, whatever its queues
+    if type(other) ~= 'string' or finite(publish('x:wake:' .. other, ''), 0) > 0 then
+      return
+    end
+  end
 end

@@ -24,10 +24,7 @@ end
 
 local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
-  problem = problem or action == 'upon' and circle_of(jid, others)
-  if problem then
-    raise('Depends', problem)
-  end
+  raise_any('Depends', problem or action == 'upon' and circle_of(jid, others))
   local watches = stored and has_option(stored, POLICY)
   if watches then
     must_publish()
@@ -40,11 +37,9 @@ end
 
 -- Whether all dependencies of the job are in ended.
 local function are_all(ended)
-  local key, seen, count = job_key(jid) .. '-dependencies', {}, 0
-  for i = 1, #ended do
-    if not seen[ended[i]] then
-      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-    end
+  local key, count = job_key(jid) .. '-dependencies', 0
+  for _, other in ipairs(union({}, ended, 1)) do
+    count = count + call('sismember', key, other)
   end
   return count == call('scard', key)
 end
@@ -52,27 +47,19 @@ end
 -- A job without dependencies is moved to its place first, because that may fail.
 local function remove(ended, is_free)
   must_write()
-  local problem = is_free and free(jid, false)
-  if problem then
-    raise('Depends', problem)
-  end
+  raise_any('Depends', is_free and free(jid, false))
   for _, other in ipairs(ended) do
     undepend(jid, other)
   end
 end
 
--- Removes some dependencies. Returns how many remain.
-local function remove_some()
+if action == 'on' or action == 'upon' then
+  add()
+elseif action == 'fewer' then
   local key = job_key(jid) .. '-dependencies'
   local left = math.max(0, call('scard', key) - MAX_REMOVED)
   remove(call('srandmember', key, MAX_REMOVED), left == 0)
   return left
-end
-
-if action == 'on' or action == 'upon' then
-  add()
-elseif action == 'fewer' then
-  return remove_some()
 elseif action == 'off' and ARGV[5] == 'all' then
   remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then

@@ -20,16 +20,13 @@
 local jid = required('Job', 'jid', ARGV[3])
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
 local tries = whole('End', 'tries', ARGV[7])
-local result = ARGV[8]
 if as ~= 'complete' and as ~= 'failed' then
   reject('End', 'Unknown state "' .. tostring(as) .. '"')
 end
 if as == 'failed' then
   required('End', 'group', group ~= '' and group)
 end
-if result then
-  result = strict_json('End', 'result', result)
-end
+local result = ARGV[8] and strict_json('End', 'result', ARGV[8])
 
 local key = job_key(jid)
 local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(
@@ -48,18 +45,11 @@ local calls = finite(values[CALLS], 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 
--- Counts this call, unless the job has been deleted.
-local function count_call()
-  if tries > 0 and call('exists', key) == 1 then
-    call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
-  end
-end
-
 -- Returns the job to its place or, if that is not known, to the front of its priority. Returns its
 -- state.
 local function requeue_in_place()
   local item = {
-    jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0,
+    jid = jid, key = key, current = queue, history = history, grace = grace, data = '',
     began = state == 'running' and time, attempts = attempts,
   }
   local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
@@ -67,10 +57,8 @@ local function requeue_in_place()
     score = work_score(finite(place, now), priority)
     fields[7], fields[8] = 'time', place
   end
-  local _, problem = enqueue(item, queue, score)
-  if problem then
-    raise('End', problem)
-  end
+  local _, problem = enqueue(jid, queue, 0, score)
+  raise_any('End', problem)
   give_up(item, worker, fields, 'released')
   wake_for(queue, 0)
   if stored then
@@ -93,9 +81,7 @@ local function end_now()
     problem = fail(worker, item)
     as = budget.tells > 0 and as or 'failed+'
   end
-  if problem then
-    raise('End', problem)
-  end
+  raise_any('End', problem)
   for i = 1, #others do
     undepend(jid, others[i])
   end
@@ -119,7 +105,9 @@ end
 if state ~= 'waiting' and before == 'waiting' and stored and has_option(stored, FAIR) then
   leave_turns(queue, priority)
 end
-count_call()
+if tries > 0 and call('exists', key) == 1 then -- counts the call, unless the job was deleted
+  call('hset', key, 'x:o', with_value(call('hget', key, 'x:o'), CALLS, calls))
+end
 if held and worker ~= '' then
   lock_lost(jid, worker)
 end

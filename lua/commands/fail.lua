@@ -12,24 +12,17 @@
 local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Fail', 'worker', ARGV[4])
 local group = required('Fail', 'group', ARGV[5])
-local message, data = ARGV[6], ARGV[7]
-if not message then
-  reject('Fail', 'Arg "message" missing')
-end
+local message, data = required('Fail', 'message', ARGV[6]), ARGV[7]
 if data then
   json('Fail', 'data', data)
 end
-local item = {jid = jid, group = group, message = message, data = data or ''}
+local item = {
+  jid = jid, group = group, message = message, data = data or '', since = not_empty(ARGV[9]),
+}
 if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
   item.result = strict_json('Fail', 'result', ARGV[8])
 end
-if ARGV[9] and ARGV[9] ~= '' then
-  item.since = ARGV[9]
-end
 
 must_publish()
-local problem = fail(worker, item)
-if problem then
-  raise('Fail', problem)
-end
+raise_any('Fail', fail(worker, item))
 return jid

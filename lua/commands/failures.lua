@@ -35,14 +35,12 @@ if count < 1 or count > 1000 then
   reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 end
 local list = open_list('Failures', 'failed', group)
-local offset = after_cursor('Failures', list, cursor)
-local jids = read_list(list, offset, count)
+local jids, looked, next_cursor = search('Failures', list, cursor, count, 0, none)
 for i = 1, #jids do
   count_failure(jids[i])
 end
 for i = 1, #found do
   found[i] = cjson.encode(found[i])
 end
-local next_cursor = #jids == count and cursor_at(list, offset + count - 1, jids[count]) or ''
-return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' ..
+return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' ..
   cjson.encode(next_cursor) .. ',"klasses":' .. joined(found) .. '}'

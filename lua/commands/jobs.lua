@@ -71,16 +71,10 @@ local function completed_in(queue, offset, count)
   return found
 end
 
-local state = ARGV[3]
-if not state then
-  reject('Jobs', 'Arg "state" missing')
-end
+local state = required('Jobs', 'state', ARGV[3])
 if state == 'complete' then
-  local first, theirs = 4, names_queue()
-  if theirs then
-    first = 5
-  end
-  local offset, count = page(first)
+  local theirs = names_queue()
+  local offset, count = page(theirs and 5 or 4)
   if theirs and theirs ~= '' then
     return completed_in(theirs, offset, count)
   end

@@ -9,10 +9,7 @@
 -- Repeat   safe
 
 local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
-local seconds = number('Limit', 'seconds', ARGV[4])
-if seconds < 0 then
-  reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local seconds = not_negative('Limit', 'seconds', ARGV[4])
 must_publish()
 if seconds > 0 then
   call('hset', prefix .. 'x:limits', name .. ' hold', exact(now + seconds))

@@ -10,8 +10,7 @@
 -- For      Go
 -- Repeat   safe
 
-local name = required('Limit', 'name', ARGV[3])
-check_limit_name('Limit', name)
+local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
 local limit = read_limit(name, 1)
 local opens = limit.hold or limit.rate > 0 and rate_opens(limit) or 0
 local wait = limit_key(name, 'wait')

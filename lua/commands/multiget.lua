@@ -10,4 +10,14 @@
 -- Repeat   safe
 
 local asks_due = ARGV[3] == 'x:due'
-return find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+local found = {}
+budget.relations = asks_due and MAX_RELATED
+for i = asks_due and 4 or 3, #ARGV do
+  if asks_due and not has_room(ARGV[i]) then
+    return with_large(joined(found), array({unpack(ARGV, i)}))
+  end
+  local text = find_job(try, ARGV[i], asks_due)
+  found[#found + 1] = text
+  budget.text = budget.text - #(text or '')
+end
+return with_large(joined(found), '')

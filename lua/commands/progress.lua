@@ -15,14 +15,6 @@ if (#ARGV - 3) % 5 ~= 0 then
   reject('Progress', 'Each job needs 5 args')
 end
 
-local function amount(name, text)
-  local n = number('Progress', name, text)
-  if n < 0 then
-    reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
-  end
-  return n
-end
-
 -- Records the progress of one job. Returns the problem, or nil.
 local function set(item)
   local key = job_key(item.jid)
@@ -51,8 +43,9 @@ local items = {}
 for i = 4, #ARGV, 5 do
   items[#items + 1] = {
     jid = named('Progress', 'jid', ARGV[i]),
-    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4],
-    done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]),
+    since = not_empty(ARGV[i + 1]), note = ARGV[i + 4],
+    done = not_negative('Progress', 'done', ARGV[i + 2]),
+    total = not_negative('Progress', 'total', ARGV[i + 3]),
   }
 end
 must_publish()

@@ -32,10 +32,7 @@ end
 
 -- The index of the last of the n arguments whose number is in ARGV[i].
 local function end_of(i)
-  if ARGV[i] == '0' then
-    return i
-  end
-  return i + whole('Put', 'n', ARGV[i])
+  return ARGV[i] == '0' and i or i + whole('Put', 'n', ARGV[i])
 end
 
 while at <= #ARGV do

@@ -8,4 +8,11 @@
 -- Repeat   safe
 
 required('Put', 'jid', ARGV[3])
-end_receipts({unpack(ARGV, 3)})
+local receipts = {}
+for i = 3, #ARGV do
+  receipts[#receipts + 1], receipts[#receipts + 2] = exact(now + SETTLED), ARGV[i]
+end
+for from = 1, #receipts, 1000 do
+  call('zadd', prefix .. 'x:outbox:put', 'XX',
+    unpack(receipts, from, math.min(from + 999, #receipts)))
+end

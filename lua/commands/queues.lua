@@ -24,19 +24,12 @@ local function count_until_now(queue, part)
   return finite(try('zcount', queue_key(queue, part), 0, stamp), 0)
 end
 
--- Moves due jobs, unless the queue, one of several, is damaged. Returns the number of due jobs that
--- remain.
-local function move_due(queue, due)
-  pcall(bring_due, queue, false, true, math.min(due, movable))
-  local left = count_until_now(queue, 'scheduled')
-  movable = movable - (due - left)
-  return left
-end
-
 local function counts(queue)
   local due = count_until_now(queue, 'scheduled')
   if due > 0 then
-    due = move_due(queue, due)
+    pcall(bring_due, queue, false, true, math.min(due, movable)) -- fails in a damaged queue
+    local left = count_until_now(queue, 'scheduled')
+    due, movable = left, movable - (due - left)
   end
   local stalled = count_until_now(queue, 'locks')
   return cjson.encode({
@@ -47,18 +40,12 @@ local function counts(queue)
   })
 end
 
--- Some of all queues from a cursor on, and the next cursor.
-local function counts_from(cursor)
+if ARGV[4] == 'from' then
+  local cursor, found = required('Queues', 'cursor', ARGV[5]), {}
   call('zcard', prefix .. 'queues') -- a list of another type is an error, and not empty
-  local found = {}
-  local next_cursor = each_queue('Queues', cursor, MAX_QUEUES, function(queue)
+  cursor = each_queue('Queues', cursor, MAX_QUEUES, function(queue)
     found[#found + 1] = counts(queue)
   end)
-  return found, next_cursor
-end
-
-if ARGV[4] == 'from' then
-  local found, cursor = counts_from(required('Queues', 'cursor', ARGV[5]))
   return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
 elseif ARGV[3] then
   return counts(ARGV[3])

@@ -200,17 +200,14 @@ end
 
 -- The number of failures since the last record, or 0 if the gap is too long.
 local function failed_since(last, head, queue, failed_today)
-  local known_on = head[1] and day_of(60 * head[1])
-  local function grown(count, day)
-    return math.max(count - (known_on == day and head[2] or 0), 0)
-  end
+  local known_on, day = head[1] and day_of(60 * head[1]), last and day_of(60 * last)
+  local before = known_on == day and head[2] or 0
   if not last then
     return 0
-  elseif day_of(60 * last) == today then
-    return grown(failed_today, today)
+  elseif day == today then
+    return math.max(failed_today - before, 0)
   end
-  local day = day_of(60 * last)
-  return failed_today + grown(failures_on(day, queue), day)
+  return failed_today + math.max(failures_on(day, queue) - before, 0)
 end
 
 local recorded = {}

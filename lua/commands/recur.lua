@@ -12,10 +12,7 @@
 
 local queue = named('Queue', 'queue', ARGV[3])
 local jid = named('Recur', 'jid', ARGV[4])
-local klass, data = ARGV[5], ARGV[6]
-if not klass then
-  reject('Recur', 'Arg "klass" missing')
-end
+local klass, data = required('Recur', 'klass', ARGV[5]), ARGV[6]
 json('Recur', 'data', data)
 if ARGV[7] ~= 'interval' then
   reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')

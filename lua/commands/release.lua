@@ -13,12 +13,9 @@ local queue = required('Release', 'queue', ARGV[4])
 local worker = required('Release', 'worker', ARGV[5])
 local item = {
   jid = jid, queue = queue, here = true, delay = number('Release', 'delay', ARGV[6]),
-  data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil,
+  data = ARGV[7], since = not_empty(ARGV[8]),
 }
 json('Release', 'data', item.data)
 must_publish()
-local problem = release(worker, item)
-if problem then
-  raise('Release', problem)
-end
+raise_any('Release', release(worker, item))
 return jid

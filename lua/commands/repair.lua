@@ -32,14 +32,6 @@ end
 local filters = read_filters('Repair', 10, last)
 local list = these_of('Repair', ARGV[5], ARGV[6], wanted)
 
--- The number of jobs to examine, so that taking them out of failure groups needs no long searches.
-local function within_groups()
-  if action == 'move' or action == 'cancel' or action == 'unfail' then
-    return math.max(#within_reach(list.jids), 1)
-  end
-  return MAX_NAMED
-end
-
 -- Jobs that are in the failure group of the list by mistake.
 local strays = {}
 
@@ -198,7 +190,11 @@ local actions = {
 if not actions[action] then
   reject('Repair', 'Unknown action "' .. action .. '"')
 end
-local found, _, stop = search('Repair', list, '', within_groups(), limit, filters)
+local count = MAX_NAMED
+if action == 'move' or action == 'cancel' or action == 'unfail' then
+  count = math.max(#within_reach(list.jids), 1) -- else leaving failure groups takes long
+end
+local found, _, stop = search('Repair', list, '', count, limit, filters)
 if ARGV[5] == 'failed' then
   found = without_strays(found)
 end
@@ -209,4 +205,5 @@ local done = actions[action](found)
 for i = 1, #strays do
   leave_group(strays[i], {group = ARGV[6]})
 end
-return report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
+return '{"count":' .. done .. ',"left":' .. array(left_alone) .. ',"looked":' ..
+  (stop == '' and #wanted or list.at[tonumber(stop)]) .. '}'

@@ -9,10 +9,7 @@
 -- Repeat   once
 
 local jid = required('Job', 'jid', ARGV[3])
-local delay = number('Reschedule', 'seconds', ARGV[4])
-if delay < 0 then
-  reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
-end
+local delay = not_negative('Reschedule', 'seconds', ARGV[4])
 local key = job_key(jid)
 local state, queue, priority, stored, parked = unpack(
   call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))

@@ -72,7 +72,8 @@ ask.limit = ask.count
 if ask.quiet and ask.count > 0 then
   ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
 end
-if ask.ahead > 0 and not (ask.others and exceeds_slots(ask) and others_idle(ask)) then
+if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count)
+  and others_idle(ask)) then
   ask.limit = ask.count + ask.ahead
 end
 

@@ -20,10 +20,7 @@ local item = {
 }
 if ARGV[9] == 'here' then
   item.here = true
-  item.since = ARGV[10] ~= '' and ARGV[10] or nil
-  if item.group == '' then
-    item.group = nil
-  end
+  item.since, item.group = not_empty(ARGV[10]), not_empty(item.group)
   if ARGV[11] then
     item.data = ARGV[11]
     json('Retry', 'data', item.data)
@@ -34,8 +31,5 @@ if ARGV[9] == 'here' then
   end
 end
 must_publish()
-local problem = retry(required('Retry', 'worker', ARGV[5]), item)
-if problem then
-  raise('Retry', problem)
-end
+raise_any('Retry', retry(required('Retry', 'worker', ARGV[5]), item))
 return item.remaining

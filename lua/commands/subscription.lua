@@ -19,28 +19,17 @@ end
 
 local key = topics_key(queue)
 
--- The queues that may have patterns, by name.
-local function subscribers()
-  local all = call('smembers', prefix .. 'x:topics')
+if action == 'all' then
+  local by_topic, all = {}, call('smembers', prefix .. 'x:topics')
   union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
   table.sort(all)
-  return all
-end
-
--- The queues of each pattern, by name.
-local function all_topics()
-  local by_topic = {}
-  for _, name in ipairs(subscribers()) do
+  for _, name in ipairs(all) do
     for _, topic in ipairs(try('hkeys', topics_key(name))) do
       by_topic[topic] = by_topic[topic] or {}
       table.insert(by_topic[topic], name)
     end
   end
-  return by_topic
-end
-
-if action == 'all' then
-  return cjson.encode(all_topics())
+  return cjson.encode(by_topic)
 elseif action == 'get' then
   return array(call('exists', key) == 1 and {key} or {})
 end

@@ -137,23 +137,6 @@ local function next_queues()
   return queues
 end
 
--- Moves the due jobs of queues. Returns their number.
-local function sweep_queues(queues)
-  if queues[1] == '*' then
-    queues = next_queues()
-  end
-  local done = 0
-  for i = 1, #queues do
-    local fine, moved = pcall(sweep_queue, queues[i])
-    if fine then
-      done, room = done + moved, room - moved
-    else
-      must_write() -- unlike a damaged queue, a server that takes no writes is an error
-    end
-  end
-  return done
-end
-
 must_publish()
 budget.tells = 100
 if ARGV[3] == '' then
@@ -169,7 +152,13 @@ if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest')
   end
   untrack_gone(LOOKED)
 end
-if ARGV[3] then
-  done = done + sweep_queues({unpack(ARGV, 3)})
+local queues = ARGV[3] == '*' and next_queues() or {unpack(ARGV, 3)}
+for i = 1, #queues do
+  local fine, moved = pcall(sweep_queue, queues[i])
+  if fine then
+    done, room = done + moved, room - moved
+  else
+    must_write() -- unlike a damaged queue, a server that takes no writes is an error
+  end
 end
 return done

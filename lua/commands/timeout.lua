@@ -15,8 +15,7 @@ for i = 3, #ARGV do
     raise('Timeout', no_job(jid))
   elseif job.state ~= 'running' then
     raise('Timeout', new_problem('not_running', jid, is('not running')))
-  end
-  if not job.queue then
+  elseif not job.queue then
     raise('Timeout', no_queue(jid))
   end
   call('zcard', queue_key(job.queue, 'work')) -- fails before anything is written, or not at all

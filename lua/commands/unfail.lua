@@ -10,4 +10,16 @@
 local queue = required('Queue', 'queue', ARGV[3])
 local group = required('Unfail', 'group', ARGV[4])
 local count = whole('Unfail', 'count', ARGV[5] or 25)
-return unfail_group(group, count, queue, read_gift('Unfail', 6, #ARGV))
+local given = read_gift('Unfail', 6, #ARGV)
+if count == 0 then
+  return 0
+end
+local key = prefix .. 'f:' .. group
+local jids, jobs = call('lrange', key, -count, -1), {}
+for i = 1, #jids do
+  jobs[#jobs + 1] = read_failed(jids[i], queue)
+end
+unfail(jobs, given)
+call('ltrim', key, 0, -count - 1)
+drop_empty_group(group)
+return #jids

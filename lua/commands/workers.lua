@@ -71,19 +71,10 @@ local function counts_from(cursor)
   return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
 end
 
--- Whether argument i was given. Clients in PHP send empty arguments in place of omitted ones.
-local function given(i)
-  return ARGV[i] and ARGV[i] ~= ''
-end
-
-local worker = ARGV[3]
-if worker == '' then
-  worker = nil
-end
-local first, last = 0, -1
+-- Clients in PHP send empty arguments in place of omitted ones.
+local worker, first, last = not_empty(ARGV[3]), not_empty(ARGV[4]), not_empty(ARGV[5])
 if not worker then
-  first = given(4) and integer('Workers', 'first', ARGV[4]) or first
-  last = given(5) and integer('Workers', 'last', ARGV[5]) or last
+  first, last = integer('Workers', 'first', first or 0), integer('Workers', 'last', last or -1)
 end
 forget_old()
 if worker then

@@ -97,8 +97,13 @@ local function note_all_started(jobs, n, locks, common)
   end
 end
 
--- Parks a job taken out of work, where it had this score; time is the job's time.
-local function park(queue, jid, limit, score, time) -- cold
+-- Parks a job that may not start, taken out of work, where it had job.score, or with a lost lock.
+local function park(queue, jid, job, is_lost) -- cold
+  if is_lost then
+    try('zrem', queue_key(queue, 'locks'), jid)
+    call('hset', job_key(jid), 'worker', '', 'expires', '0')
+  end
+  local limit = job.refused
   local wait = limit_key(limit.name, 'wait')
   limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
   local due = limit.opens
@@ -106,9 +111,10 @@ local function park(queue, jid, limit, score, time) -- cold
     due = now + TRIED_AFTER + limit.waiting / TRIED_EACH_SECOND
   end
   limit.waiting = limit.waiting + 1
-  call('hset', job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+  call('hset', job_key(jid), 'state', 'scheduled',
+    'x:parked', (job[TIME] or '') .. ' ' .. limit.name)
   call('zadd', queue_key(queue, 'scheduled'), exact(due), jid)
-  try('zadd', wait, score, jid)
+  try('zadd', wait, job.score, jid)
 end
 
 -- Frees the slots of a job with a lost lock.

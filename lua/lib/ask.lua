@@ -98,8 +98,7 @@ local function read_ask(worker)
   local last = 6 + whole('Reserve', 'n', ARGV[6])
   local given = options('Reserve', 7, last)
   local queues, list = read_queues(last + 1)
-  local order, seconds = given.order or 'ordered', false
-  local cursor, owed = 0, none
+  local order, cursor, owed = given.order or 'ordered', 0, none
   if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled'
     and order ~= 'weighted' then
     reject('Reserve', 'Unknown order "' .. order .. '"')
@@ -109,16 +108,11 @@ local function read_ask(worker)
   elseif given.cursor then
     cursor = whole('Reserve', 'cursor', given.cursor)
   end
-  if given.lock then
-    seconds = number('Reserve', 'lock', given.lock)
-    if seconds < 0 then
-      reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
-    end
-  end
   return {
     worker = worker,
+    lock_time = given.lock and not_negative('Reserve', 'lock', given.lock) or false,
     owner = given.owner and named('Reserve', 'owner', given.owner) or worker,
-    lock_time = seconds, queues = queues, list = list, order = order,
+    queues = queues, list = list, order = order,
     sums = order == 'weighted' and read_weights(given.weights or '', #queues),
     cursor = cursor, owed = owed, count = count,
     ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0,
@@ -127,9 +121,4 @@ local function read_ask(worker)
     paused = none, settings = {}, known = #queues > 1 and new_known(queues),
     left = false, kept = false,
   }
-end
-
--- Reports whether the queues may have more jobs than the worker has slots for.
-local function exceeds_slots(ask)
-  return not ask.first or #ask.first > ask.count
 end

@@ -6,19 +6,17 @@ local function is_batch(stored) -- cold
   return stored and has_option(stored, BATCH)
 end
 
-local function no_batch(jid) -- cold
-  return new_problem('invalid', jid, 'is not a batch')
-end
-
--- Reads a batch, which must still have dependencies.
-local function read_batch(area, jid) -- cold
+-- Reads the options and the state of a batch. To take members, it must still have dependencies.
+local function read_batch(area, jid, takes) -- cold
   local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
-  if state ~= 'depends' then
+  if takes and state ~= 'depends' then
     raise(area, not_depending(jid, state))
+  elseif not state then
+    raise(area, no_job(jid))
   elseif not is_batch(stored) then
-    raise(area, no_batch(jid))
+    raise(area, new_problem('invalid', jid, 'is not a batch'))
   end
-  return stored
+  return stored, state
 end
 
 -- Reads the batches of items, and lists the new members of each. A new job without dependencies
@@ -28,7 +26,7 @@ local function read_batches(area, batches, items) -- cold
     local jid = item.given.batch
     if jid then
       local batch = batches[jid]
-      batch.stored = batch.stored or read_batch(area, jid)
+      batch.stored = batch.stored or read_batch(area, jid, true)
       if item.old or #item.depends > 0 then
         batch.waiting = batch.waiting or waiting_for(jid, changes_of(items))
       end

@@ -32,8 +32,5 @@ end
 
 -- Returns a reply with the large data and the rest, or the text alone if both are empty.
 local function with_large(text, rest) -- cold
-  if not large and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large or none)}
+  return (large or rest ~= '') and {text, rest, unpack(large or none)} or text
 end

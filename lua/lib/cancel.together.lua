@@ -54,20 +54,3 @@ local function read_first(jids) -- cold
   end
   return jobs
 end
-
--- Cancels jobs, each named once. Returns the number canceled, and the jids left for the next call.
-local function cancel_together(jids) -- cold
-  local order = dependents_first(jids, dependents_of_all(jids))
-  local some = within_reach(order, MAX_CANCELED)
-  local jobs, canceled = read_first(some), 0
-  must_publish()
-  if #jobs == 0 then
-    unlink_some(order[1])
-  end
-  leave_together({unpack(order, 1, #jobs)})
-  for i = 1, #jobs do
-    cancel_job(order[i], jobs[i])
-    canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
-  end
-  return canceled, {unpack(order, #jobs + 1)}
-end

@@ -37,6 +37,13 @@ local function raise(area, problem) -- cold
   error(area .. '(): ' .. text_of(problem))
 end
 
+-- Fails if there is a problem.
+local function raise_any(area, problem)
+  if problem then
+    raise(area, problem)
+  end
+end
+
 local function reject(area, message) -- cold
   raise(area, new_problem('invalid', nil, message))
 end
@@ -66,6 +73,15 @@ local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
     reject_number(area, name, text)
+  end
+  return n
+end
+
+-- Checks a number that is not negative.
+local function not_negative(area, name, text) -- cold
+  local n = number(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
   return n
 end
@@ -107,14 +123,11 @@ local function names(area, name, text)
     return none
   end
   local list = json(area, name, text)
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
   local members = 0
-  for _ in pairs(list) do
+  for _ in pairs(type(list) == 'table' and list or none) do
     members = members + 1
   end
-  if members ~= #list then
+  if type(list) ~= 'table' or members ~= #list then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
   for i = 1, #list do
@@ -141,6 +154,11 @@ end
 -- The same for a JSON array of jids.
 local function read_dependencies(area, text) -- cold
   return check_dependencies(area, names(area, 'depends', text), 1)
+end
+
+-- Returns a text, or nil if it is missing or empty.
+local function not_empty(text)
+  return text ~= '' and text or nil
 end
 
 -- Reads options: pairs of arguments, from ARGV[first] to ARGV[last].

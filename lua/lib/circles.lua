@@ -61,10 +61,7 @@ local function refuse_circles(items) -- cold
   for _, item in ipairs(items) do
     if item.old and item.checked and item.others[1] then
       changes = changes or changes_of(items)
-      local problem = circle_of(item.jid, item.others, changes)
-      if problem then
-        raise('Put', problem)
-      end
+      raise_any('Put', circle_of(item.jid, item.others, changes))
     end
   end
 end

@@ -20,10 +20,6 @@ local function part_falls_due(queue, part, horizon)
   return due
 end
 
-local function by_due(a, b)
-  return a.due < b.due
-end
-
 -- Returns the times at which the next jobs of queues fall due, or their max-rate allows a job,
 -- before the worker's next poll, soonest first.
 local function coming_due(ask)
@@ -42,30 +38,23 @@ local function coming_due(ask)
       coming[#coming + 1] = {due = opens, queue = queue}
     end
   end
-  table.sort(coming, by_due)
+  table.sort(coming, function(a, b)
+    return a.due < b.due
+  end)
   return coming
-end
-
--- Claims the next due job of a queue, unless another worker has claimed it.
-local function claim_due(queue, due, worker)
-  if is_claimed(queue, due, worker) then
-    return false
-  end
-  local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
-  return true
 end
 
 -- Claims the queue with the soonest due job not claimed by another idle worker. Returns the time to
 -- wait, and the queue.
 local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
-  local wait, queue = ask.poll, ''
   for i = 1, #coming do
-    if claim_due(coming[i].queue, coming[i].due, ask.worker) then
-      wait, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
-      break
+    local queue, due = coming[i].queue, coming[i].due
+    if not is_claimed(queue, due, ask.worker) then
+      local ttl = math.ceil((due - now) * 1000) + 1000
+      call('set', due_key(queue), exact(due) .. ' ' .. ask.worker, 'PX', ttl)
+      return math.max(due - now, 0.001), queue
     end
   end
-  return wait, queue
+  return ask.poll, ''
 end

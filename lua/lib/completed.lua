@@ -4,14 +4,6 @@
 -- The maximum number of old jobs that a call deletes: more would stall the server.
 local PRUNED = 100
 
--- Deletes a job if complete.
-local function delete_job(jid)
-  local state, tags = unpack(try('hmget', job_key(jid), 'state', 'tags'))
-  if state == 'complete' then
-    delete_record(jid, tags)
-  end
-end
-
 -- Deletes at most limit completed jobs: older than a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
@@ -20,7 +12,10 @@ local function prune(before, excess, limit) -- cold
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
   for i = 1, #old do
-    delete_job(old[i])
+    local state, tags = unpack(try('hmget', job_key(old[i]), 'state', 'tags'))
+    if state == 'complete' then
+      delete_record(old[i], tags)
+    end
   end
   each_slice(call, 'zrem', completed, old)
 end

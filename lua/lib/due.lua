@@ -22,18 +22,13 @@ local function next_child(parent, count)
   return count
 end
 
--- Returns the number of children of a recurring job so far, or 0 if the field is damaged.
-local function count_in(text)
-  local count = finite(text, 0)
-  return count >= 0 and count < 2 ^ 53 and count or 0
-end
-
 -- Spawns at most limit due children of a recurring job. Returns the number spawned.
 local function spawn_due(queue, parent, due, limit)
   local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget',
     recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog',
     'count'))
-  interval, backlog, count = finite(interval, 0), finite(backlog, 0), count_in(count)
+  interval, backlog, count = finite(interval, 0), finite(backlog, 0), finite(count, 0)
+  count = count >= 0 and count < 2 ^ 53 and count or 0 -- else the field is damaged
   if not klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
@@ -73,13 +68,6 @@ local function spawn_all(queue, limit)
   end
 end
 
--- Returns the priority of an existing job, and its options.
-local function priority_of(jid)
-  local job = try('hmget', job_key(jid), 'priority', 'x:o')
-  local priority, stored = unpack(job)
-  return priority or not job.err and call('exists', job_key(jid)) == 1 and '0', stored
-end
-
 -- Returns the score of a job with a place of its own when lost (own_place): by its due time, as the
 -- nth of the jobs moved together.
 local function due_score(scheduled, jid, priority, n) -- cold
@@ -93,8 +81,9 @@ local function move_scheduled(queue, limit)
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
   for n, jid in ipairs(due) do
-    local priority, stored = priority_of(jid)
-    if priority then
+    local job = try('hmget', job_key(jid), 'priority', 'x:o')
+    local priority, stored = unpack(job)
+    if priority or not job.err and call('exists', job_key(jid)) == 1 then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = stored and has_option(stored, LIMITED) and score_before(jid)
         or stored and has_option(stored, ON_LOST) and own_place(stored)

@@ -66,7 +66,7 @@ local function end_life(jid, as) -- cold
       return true
     elseif expire_job(jid, job) then
       if state ~= 'failed' then
-        tally_expired(job.queue or '')
+        tally(day_of(now), job.queue or '', 'expired', 1)
       end
       return true
     end

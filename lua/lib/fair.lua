@@ -19,11 +19,9 @@ local function fair_share(text) -- cold
   end
 end
 
--- The same for the options of a put, which must be valid.
+-- Checks the share in the options of a put. Returns the options text.
 local function read_share(area, text) -- cold
-  if not has_option(text, FAIR) then
-    return false
-  elseif not fair_share(text) then
+  if not fair_share(text) then
     reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text
@@ -36,12 +34,6 @@ local function first_turn(queue, priority) -- cold
     '(' .. exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
   local score = finite(first[2])
   return score and math.max(priority - 0.5 - score, 0), first.err
-end
-
--- Returns the length of a turn of weight 1: so large that a hundredth of it changes a score.
-local function turn_step(priority) -- cold
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
 end
 
 -- The time in seconds for which a queue's turns are kept if no job is taken.
@@ -62,8 +54,10 @@ local function read_turns(queue, priority) -- cold
   elseif not first then
     first, waits = 0, false
   end
+  -- A turn of weight 1 is so large that a hundredth of it changes a score.
+  local _, exponent = math.frexp(math.abs(priority) + 1)
   return {
-    key = key, first = first, waits = waits, ends = {}, step = turn_step(priority),
+    key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45),
     passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or none,
   }
 end

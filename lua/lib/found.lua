@@ -1,4 +1,4 @@
--- Reading jobs by jid.
+-- Reading a job by its jid.
 
 -- Returns the member of a job's JSON with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
@@ -25,19 +25,4 @@ local function find_job(run, jid, asks_due)
     more = more .. due_member(jid, job[QUEUE], state)
   end
   return job_json(job, is_tracked(jid), more)
-end
-
--- Returns a JSON array of the existing jobs, or with asks_due a reply with large data.
-local function find_jobs(jids, first, asks_due)
-  local found = {}
-  budget.relations = asks_due and MAX_RELATED
-  for i = first, #jids do
-    if asks_due and not has_room(jids[i]) then
-      return with_large(joined(found), array({unpack(jids, i)}))
-    end
-    local text = find_job(try, jids[i], asks_due)
-    found[#found + 1] = text
-    budget.text = budget.text - #(text or '')
-  end
-  return with_large(joined(found), '')
 end

@@ -56,12 +56,12 @@ end
 
 -- Adds a job to a queue: with a delay to the scheduled jobs, otherwise to work with a score.
 -- Returns the job's state, or nil and the problem.
-local function enqueue(item, queue, score)
+local function enqueue(jid, queue, delay, score)
   local state, part = 'waiting', 'work'
-  if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+  if delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', exact(now + delay)
   end
-  local reply = add_first(queue_key(queue, part), score, item.jid)
+  local reply = add_first(queue_key(queue, part), score, jid)
   if type(reply) == 'table' then
     return nil, reply
   end
@@ -128,7 +128,7 @@ local function retry(worker, item)
     return exhaust(worker, item, queue, group, failure)
   end
   local state
-  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  state, problem = enqueue(item.jid, queue, item.delay, work_score(now, item.priority))
   if problem then
     return problem
   end
@@ -153,20 +153,18 @@ end
 -- limits, or for the delay if it has none of them. Returns the problem, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
-  local delay = item.delay
+  local waits = item.delay
   if not problem then
-    if item.throttled and item.stored and throttle(item.stored, item.throttled, item.delay) then
-      item.delay = 0
+    if item.throttled and item.stored and throttle(item.stored, item.throttled, waits) then
+      waits = 0
     end
     -- A thousand places must precede all jobs that were put.
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
-    state, problem = enqueue(item, item.current, score)
+    state, problem = enqueue(item.jid, item.current, waits, score)
   end
   if problem then
     return problem
   end
-  local waits = item.delay
-  item.delay = delay
   give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'}, 'released')
   wake_for(item.current, waits)
   if item.stored then

@@ -36,18 +36,14 @@ end
 
 -- Moves a stage of the old history, which may hold several entries.
 local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = string_or_nil(stage.q)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
+  local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+  for _, what in ipairs({'popped', 'failed', 'done'}) do
+    local at = finite(stage[what])
+    if at then
+      try('rpush', key, entry(at, '"' .. what .. '"', what == 'popped' and worker))
+    end
   end
 end
 

@@ -123,10 +123,8 @@ end
 -- Drops the worker's claim. Reports whether the worker still held it.
 local function drop_claim(ask) -- cold
   local held = try('get', due_key(ask.claim))
-  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-    return false
-  end
-  return call('del', due_key(ask.claim)) == 1
+  return type(held) == 'string' and string.match(held, ' (.*)$') == ask.worker
+    and call('del', due_key(ask.claim)) == 1
 end
 
 -- Marks the worker, which has no free slot, as no longer idle. Returns the number of clients that
@@ -240,14 +238,6 @@ local function wait_for(queue, worker, lapses, again)
   end
 end
 
--- Like wait_in_list, for each of a few queues.
-local function wait_for_each(ask, again)
-  local lapses = lapse(ask.poll)
-  for i = 1, #ask.queues do
-    wait_for(ask.queues[i], ask.worker, lapses, again)
-  end
-end
-
 -- Makes the worker wait for jobs. Returns the time to wait, the queue whose next due job the worker
 -- waits for, and whether the worker was idle before.
 local function become_idle(ask)
@@ -257,7 +247,10 @@ local function become_idle(ask)
   end
   local again = try('sadd', idle_key(), ask.worker) == 0
   if #ask.queues <= FEW_QUEUES then
-    wait_for_each(ask, again)
+    local lapses = lapse(ask.poll)
+    for i = 1, #ask.queues do
+      wait_for(ask.queues[i], ask.worker, lapses, again)
+    end
   else
     wait_in_list(ask, again)
   end

@@ -2,10 +2,7 @@
 
 -- Returns a list as JSON. cjson would encode an empty list as {}.
 local function array(list)
-  if #list == 0 then
-    return empty_list
-  end
-  return cjson.encode(list)
+  return #list == 0 and empty_list or cjson.encode(list)
 end
 
 -- Returns a JSON array of texts that are already JSON.
@@ -22,14 +19,8 @@ end
 
 -- Returns the elements of a stored list, or none if missing or damaged.
 local function list_of(text)
-  if not text then
-    return {}
-  end
   local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
+  return ok and type(list) == 'table' and list or {}
 end
 
 -- Returns the strings of a stored list, such as tags.

@@ -122,20 +122,6 @@ local function renew_life(jid) -- cold
   note_life(jid, end_in_state(values, 'waiting'))
 end
 
--- Returns the name of s or t in the errors of a put.
-local function lifetime_name(letter) -- cold
-  return letter == START_BY and 'StartBy' or 'TTL'
-end
-
--- Returns the seconds until the lifetime s or t ends.
-local function left_until(area, letter, ends) -- cold
-  if ends <= now then
-    reject(area, lifetime_name(letter) .. ' was over ' ..
-      string.format('%.3f', now - ends) .. ' s ago')
-  end
-  return ends - now
-end
-
 -- Reads the lifetimes of a put with a delay, and converts s and t to times.
 local function read_lifetimes(area, text, delay) -- cold
   local letters, values = split_options(text)
@@ -146,14 +132,18 @@ local function read_lifetimes(area, text, delay) -- cold
   values.a = nil
   for letter in string.gmatch(letters, '[' .. MORTAL .. ']') do
     local seconds, is_time = finite(values[letter]), letter == START_BY or letter == TTL
+    local option = letter == START_BY and 'StartBy' or 'TTL'
     if seconds and is_time and string.find(given, letter, 1, true) then
-      seconds = left_until(area, letter, seconds)
+      if seconds <= now then
+        reject(area, option .. ' was over ' .. string.format('%.3f', now - seconds) .. ' s ago')
+      end
+      seconds = seconds - now
     end
     local least = letter == KEEP_FAILED and -1 or 0
     if not seconds or seconds < least or seconds == 0 and is_time then
       reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
     elseif is_time and seconds <= delay then
-      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
+      reject(area, option .. ' is over after ' .. seconds ..
         ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
     end
     values[letter] = is_time and now + seconds or seconds

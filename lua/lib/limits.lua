@@ -51,9 +51,6 @@ end
 
 -- Checks the limits in the options of a put.
 local function read_limits(area, text) -- cold
-  if not has_option(text, LIMITED) then
-    return
-  end
   local _, values = split_options(text)
   local found = limits_of(text)
   for i = 1, #found do
@@ -65,22 +62,16 @@ local function read_limits(area, text) -- cold
   end
 end
 
--- Returns the fields of a definition, each 0 if missing.
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-
 -- Reads a limit. most is the number of jobs that the call may start.
 local function read_limit(name, most)
   local family = string.match(name, '^([^/]+)/.') or name
   local own, held_until, general = unpack(
     try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
-  local max, rate, per = parse_limit(own or general)
+  local max, rate, per = string.match(own or general or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
   local hold = finite(held_until, 0)
   local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    name = name, max = max, rate = per > 0 and rate or 0, per = per, hold = hold > now and hold,
     passed = held_until and hold <= now, most = most, list = limit_key(name, 'starts'),
     room = math.huge, started = 0, noted = 0, held = {'0', NO_LIST},
   }
@@ -261,10 +252,7 @@ end
 -- Holds a job's named limits, or all if none are named, for some seconds; longer holds stay.
 -- Reports whether there are any.
 local function throttle(stored, named_limits, seconds) -- cold
-  local wanted, found = {}, false
-  for _, name in ipairs(named_limits) do
-    wanted[name] = true
-  end
+  local wanted, found = set_of(named_limits, 1), false
   for _, name in ipairs(limits_of(stored)) do
     if #named_limits == 0 or wanted[name] then
       local field, ends = name .. ' hold', now + seconds

@@ -170,10 +170,7 @@ local function after_cursor(area, list, cursor) -- cold
     return math.max(list.total - place, 0)
   end
   local rank, found = rank_of(list.key, place, jid)
-  if list.falls then
-    return list.total - rank
-  end
-  return math.max(rank + (found and 1 or 0) - list.from, 0)
+  return list.falls and list.total - rank or math.max(rank + (found and 1 or 0) - list.from, 0)
 end
 
 -- Returns the cursor after the entry at an offset, from 0, with this score.

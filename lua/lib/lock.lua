@@ -91,19 +91,6 @@ local function may_start(jid, job, settings, run) -- cold
   return true
 end
 
--- Decides about the first count jobs, some of them with limits. Returns the number of jobs that
--- don't stay in place.
-local function admit_each(jids, count, jobs, settings, run) -- cold
-  for i = 1, count do
-    local stored = jobs[i][OPTIONS]
-    if stored and has_option(stored, LIMITED)
-      and not may_start(jids[i], jobs[i], settings, run) then
-      return i - 1
-    end
-  end
-  return count
-end
-
 -- Reads the scores of jobs to park, among the first count. A job with a lost lock is not in work,
 -- and will be the first of its priority.
 local function read_scores(queue, jids, count, jobs, settings, run) -- cold
@@ -125,15 +112,6 @@ local function read_scores(queue, jids, count, jobs, settings, run) -- cold
   for i = 1, run and #refused or 0 do
     jobs[refused[i]].score = call('zscore', queue_key(queue, 'work'), jids[refused[i]])
   end
-end
-
--- Parks a job that may not start.
-local function put_aside(queue, jid, job, run) -- cold
-  if not run then
-    try('zrem', queue_key(queue, 'locks'), jid)
-    call('hset', job_key(jid), 'worker', '', 'expires', '0')
-  end
-  park(queue, jid, job.refused, job.score, job[TIME])
 end
 
 -- Removes tenants if the first count jobs, now taken, were the last to take turns.
@@ -219,7 +197,14 @@ local function admit_some(settings, jids, jobs, count, letters) -- cold
       return count, common
     end
   end
-  count = admit_each(jids, count, jobs, settings, run)
+  for i = 1, count do
+    local stored = jobs[i][OPTIONS]
+    if stored and has_option(stored, LIMITED)
+      and not may_start(jids[i], jobs[i], settings, run) then
+      count = i - 1
+      break
+    end
+  end
   read_scores(settings.queue, jids, count, jobs, settings, run)
   return count, nil
 end
@@ -237,7 +222,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
     if job.refused then
-      put_aside(queue, jid, job, settings.run)
+      park(queue, jid, job, not settings.run)
     elseif not (job.over and drop_expired(jid, 'waiting'))
       and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1

@@ -129,8 +129,5 @@ end
 -- Returns the options member of a job's JSON, or ''.
 local function options_member(text) -- cold
   local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
+  return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end

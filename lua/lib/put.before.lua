@@ -155,9 +155,7 @@ local function read_before(puts, item, before, claims, fresh, unheld)
     item.others = item.others or none
   elseif not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before, item.given.strict)
-    if problem then
-      raise('Put', problem)
-    end
+    raise_any('Put', problem)
     item.others, item.waits = others, item.waits or #others > 0
   end
   if item.waits then

@@ -83,7 +83,8 @@ local function prepare(puts, fresh) -- cold
     item.depends, item.given = item.depends or none, item.given or none
     read_before(puts, item, before, claims, fresh, unheld)
     if not item.left then
-      local key = queue_key(item.queue, part_of(item))
+      local part = item.waits and 'depends' or item.delay > 0 and 'scheduled' or 'work'
+      local key = queue_key(item.queue, part)
       if not asked[key] then
         asked[key] = true
         call('zcard', key) -- fails unless jobs can be added there

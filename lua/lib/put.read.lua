@@ -115,9 +115,7 @@ end
 -- Returns a job to put. Most jobs have no options, and many have the same options as an earlier
 -- job, which are not read again.
 local function read_put(puts, queue, jid, klass, data, delay)
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
-  end
+  required('Put', 'klass', klass)
   local given, before, checked, first, last = none, nil, puts.checked, puts.from, puts.to
   if last == first + 1 and ARGV[first] == 'new' then
     checked = 'new'

@@ -2,14 +2,6 @@
 -- without dependencies in a single set, adding them is the first write, and nothing has to be read
 -- before.
 
--- Returns the part of the queue for a job.
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-
 -- Returns the score of a job put now without a priority, digit by digit, because formatting a
 -- fraction is expensive. Returns nil unless stamp has ten digits and six decimals.
 local function score_text()
@@ -113,15 +105,6 @@ local function publish_put(jid, first, last)
   publish('log', first .. cjson.encode(jid) .. last)
 end
 
--- Returns the shortest delay of a queue's jobs.
-local function soonest_of(group) -- cold
-  local delay = math.huge
-  for i = 1, #group do
-    delay = math.min(delay, group[i].delay)
-  end
-  return delay
-end
-
 -- Writes the jobs of a queue and publishes the puts. Wakes a worker if idle is set, and checks for
 -- tracked jobs if tracked is set. known_empty means reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
@@ -149,7 +132,7 @@ local function write_all(puts, group, idle, tracked, known_empty)
   if idle and #group == 1 and group[1].delay == 0 then
     wake_first(queue)
   elseif idle then
-    wake_several(queue, soonest_of(group), #group)
+    wake_several(queue, group)
   end
 end
 

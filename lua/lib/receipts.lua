@@ -45,15 +45,3 @@ local function put_once(puts) -- cold
   end
   return left
 end
-
--- Lets receipts end soon.
-local function end_receipts(jids) -- cold
-  local receipts = {}
-  for i = 1, #jids do
-    receipts[2 * i - 1], receipts[2 * i] = exact(now + SETTLED), jids[i]
-  end
-  for from = 1, #receipts, 1000 do
-    call('zadd', prefix .. 'x:outbox:put', 'XX',
-      unpack(receipts, from, math.min(from + 999, #receipts)))
-  end
-end

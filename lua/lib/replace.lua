@@ -45,17 +45,13 @@ local function set_due(item, due) -- cold
   item.score = due < now and not item.given.share and work_score(due, item.priority) or nil
 end
 
--- Returns the score of a waiting job in work, or its score there before a limit parked it.
-local function score_in_work(jid, queue, job) -- cold
-  local limit = parked_by(job.state, job.time, job['x:parked'])
-  return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
-end
-
--- Returns when a waiting job is or was due: in work, by its score. But a job taking turns
--- (lib/fair.lua) hands its score, returned second, to an item taking turns in the same place.
+-- Returns when a waiting job is or was due: in work, or there before a limit parked it, by its
+-- score. But a job taking turns (lib/fair.lua) hands its score, returned second, to an item taking
+-- turns in the same place.
 local function due_of(item, jid, job) -- cold
-  local queue = job.queue
-  local score = score_in_work(jid, queue, job)
+  local queue, limit = job.queue, parked_by(job.state, job.time, job['x:parked'])
+  local place = limit and limit_key(limit, 'wait') or queue_key(queue, 'work')
+  local score = call('zscore', place, jid)
   local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)

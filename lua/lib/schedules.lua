@@ -17,10 +17,8 @@ end
 -- Returns the time since which a worker follows a schedule, the time of the last check, and the
 -- digest of the definition.
 local function read_follower(text)
-  if type(text) ~= 'string' then
-    return nil
-  end
-  local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+  local since, seen, digest = string.match(
+    type(text) == 'string' and text or '', '^(%S+) (%S+) (%S+)$')
   return finite(since) and since, finite(seen), digest
 end
 

@@ -4,10 +4,6 @@
 -- Larger data is not shown, and searched only on request.
 local LARGEST_DATA = 262144
 
-local function not_empty(text)
-  return text and text ~= '' and text or nil
-end
-
 -- Returns the character with a hexadecimal number of up to 65535, in UTF-8.
 local function character(hex)
   local code = tonumber(hex, 16)

@@ -150,24 +150,16 @@ local function observe(kind, queue, durations)
   end
 end
 
--- Adds to a day's count of retries, failures or failed jobs.
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-
 -- Returns the key for daily statistics of a queue that classic clients don't know.
 local function own_stats_key(day, queue)
   return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end
 
--- Counts one more job that expired before it was done.
-local function tally_expired(queue) -- cold
-  local day = day_of(now)
-  local key = own_stats_key(day, queue)
-  if try('hincrby', key, 'expired', 1) == 1 then
+-- Adds to a day's count of retries, failures, failed jobs, or jobs that expired before they were
+-- done.
+local function tally(day, queue, field, by)
+  local key = field == 'expired' and own_stats_key(day, queue) or stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end

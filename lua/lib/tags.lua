@@ -1,28 +1,19 @@
 -- Tags: the jobs of each tag, and their number. A counter changes only with its set.
 
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-
 local function add_tags(jid, tags, first) -- cold
   for i = first, #tags do
-    add_tag(jid, tags[i])
+    if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
+      try('zincrby', prefix .. 'tags', 1, tags[i])
+    end
   end
 end
 
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    if try('zrem', prefix .. 't:' .. tags[i], jid) == 1
+      and finite(try('zincrby', prefix .. 'tags', -1, tags[i]), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tags[i])
+    end
   end
 end
 

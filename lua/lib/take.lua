@@ -38,10 +38,7 @@ local function allowed(queue, settings, wanted)
     local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
     wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
   end
-  if settings.max_rate and wanted > 0 then
-    return allowed_by_rate(queue, settings, wanted)
-  end
-  return wanted
+  return settings.max_rate and wanted > 0 and allowed_by_rate(queue, settings, wanted) or wanted
 end
 
 -- Returns how many of the wanted lost jobs may be taken, by the size of their data.

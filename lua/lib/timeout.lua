@@ -18,7 +18,5 @@ local function time_out(jid, job)
     with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
   lock_lost(jid, worker or '')
   wake(queue)
-  if stored then
-    stop_limited(jid, stored)
-  end
+  stop_limited(jid, stored)
 end

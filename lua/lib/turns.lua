@@ -160,8 +160,5 @@ end
 
 -- Returns the cursor of the next call.
 local function told_cursor(ask)
-  if ask.owed[1] then
-    return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
-  end
-  return ask.cursor
+  return ask.owed[1] and ask.cursor .. ' ' .. table.concat(ask.owed, ' ') or ask.cursor
 end

@@ -118,20 +118,3 @@ local function read_all_failed(jids) -- cold
   end
   return jobs
 end
-
--- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if nil, with
--- the given values. Returns the number of jobs that left the group.
-local function unfail_group(group, count, queue, given)
-  if count == 0 then
-    return 0
-  end
-  local key = prefix .. 'f:' .. group
-  local jids, jobs = call('lrange', key, -count, -1), {}
-  for i = 1, #jids do
-    jobs[#jobs + 1] = read_failed(jids[i], queue)
-  end
-  unfail(jobs, given)
-  call('ltrim', key, 0, -count - 1)
-  drop_empty_group(group)
-  return #jids
-end

@@ -100,13 +100,14 @@ end
 local SHARE = 10
 local MOST_WOKEN = 16
 
--- Like wake, for n jobs arriving at once, the first after a delay.
-local function wake_several(queue, delay, n) -- cold
-  if delay >= 3600 then
-    return
+-- Like wake_for, for jobs arriving at once, each with a delay.
+local function wake_several(queue, jobs) -- cold
+  local delay = math.huge
+  for i = 1, #jobs do
+    delay = math.min(delay, jobs[i].delay)
   end
-  for _ = 1, math.min(MOST_WOKEN, math.ceil(n / SHARE)) do
-    if not wake(queue) then
+  for _ = 1, math.min(MOST_WOKEN, math.ceil(#jobs / SHARE)) do
+    if not wake_for(queue, delay) then
       return
     end
   end
@@ -161,14 +162,4 @@ end
 -- Returns a key that exists for a while after a relay has gone: all reserves then count the relays.
 local function unrelayed_key()
   return prefix .. 'x:unrelayed'
-end
-
--- Wakes any idle worker, regardless of its queues.
-local function wake_any()
-  for _ = 1, PASSED do
-    local worker = try('spop', idle_key())
-    if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
-      return
-    end
-  end
 end

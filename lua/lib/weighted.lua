@@ -11,10 +11,6 @@
 --   gave    by number, whether a queue has given jobs
 --   giving  the number of queues in gave
 
-local function new_urn(ask) -- cold
-  return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
-end
-
 local function shut(urn, i) -- cold
   if not urn.shut[i] then
     urn.shut[i], urn.left = true, urn.left - 1
@@ -172,7 +168,7 @@ end
 -- Takes jobs of queues drawn among those with jobs. Turns left over are owed: each queue keeps its
 -- share wherever a call ends.
 local function take_weighted(ask, out) -- cold
-  local urn = new_urn(ask)
+  local urn = {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
   while still_wanted(ask, #out) > 0 and urn.left > 0 and budget.drops > 0 and not ask.left do
     local deal = {
       wanted = still_wanted(ask, #out), most = MAX_GIVING - urn.giving, queues = {}, shares = {},

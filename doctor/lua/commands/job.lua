@@ -88,9 +88,7 @@ local function check_tags(job, key)
   end
   if #lacking > 0 then
     diagnose('tag_lacking', key, '', table.concat(lacking, ', '), function()
-      for i = 1, #lacking do
-        add_tag(job.id, lacking[i])
-      end
+      add_tags(job.id, lacking, 1)
     end, unpack(written))
   end
 end

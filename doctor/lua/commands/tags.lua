@@ -41,6 +41,6 @@ return each(function(name, member, key)
     return
   end
   diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
-    remove_tag(member, tag)
+    remove_tags(member, {tag}, 1)
   end)
 end)
