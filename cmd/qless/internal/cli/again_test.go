@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestWatchPrintsAgain(t *testing.T) {
@@ -16,11 +17,13 @@ func TestWatchPrintsAgain(t *testing.T) {
 	e.put("mail", "Welcome", 0)
 	for _, words := range []string{"status --watch=1ms", "queue show mail --watch=1ms"} {
 		f := e.begin(words)
-		for times := 0; times < 2; {
+		times := 0
+		testkit.Until(t, "the second time", func() bool {
 			if strings.Contains(f.next(), "mail") {
 				times++
 			}
-		}
+			return times == 2
+		})
 		require.Equal(t, 0, f.interrupt(), words)
 	}
 	e.exits(2, "status --watch=-1s")
