@@ -289,8 +289,7 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	findings := e.examine()
 	requireFound(t, "waits_for_nothing j:free, waits_for_nothing j:late", findings)
 	require.Len(t, e.fix(findings...), 2)
-	counts, err := e.Queue("q").Counts(t.Context())
-	e.do(err)
+	counts := must(e.Queue("q").Counts(t.Context()))(e.t)
 	require.Equal(t, []int{2, 1, 0}, []int{counts.Waiting, counts.Scheduled, counts.Depends})
 	require.Empty(t, e.examine())
 

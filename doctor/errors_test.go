@@ -10,28 +10,38 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-func TestWrongOptionsAreInvalid(t *testing.T) {
+// away returns a client of no server.
+func away(t *testing.T) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	for _, options := range []doctor.Options{{Step: 1}, {Pause: -2}, {MaxFindings: -1}} {
-		_, err := doctor.Examine(t.Context(), rdb, options)
-		require.ErrorIs(t, err, qless.ErrInvalid)
+	return rdb
+}
+
+func TestWrongOptionsAreInvalid(t *testing.T) {
+	ctx, rdb := t.Context(), away(t)
+	for _, options := range []doctor.Options{
+		{Step: 1}, {Step: 9}, {Step: 1001}, {Step: -1}, {Pause: -2}, {MaxFindings: -1},
+	} {
+		for _, err := range []error{
+			errOf(doctor.Examine(ctx, rdb, options)),
+			errOf(doctor.Fix(ctx, rdb, options)),
+			errOf(doctor.EstimateExam(ctx, rdb, options)),
+		} {
+			require.ErrorIs(t, err, qless.ErrInvalid, "%+v", options)
+		}
 	}
-	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
-	require.ErrorIs(t, err, qless.ErrInvalid)
-	_, err = doctor.Explain(t.Context(), nil, "q")
-	require.ErrorIs(t, err, qless.ErrInvalid)
+	require.ErrorIs(t, errOf(doctor.Examine(ctx, nil, doctor.Options{})), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(doctor.Explain(ctx, nil, "q")), qless.ErrInvalid)
 }
 
 func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	_, err := doctor.Examine(t.Context(), rdb, doctor.Options{})
-	require.ErrorIs(t, err, qless.ErrUnavailable)
-	_, err = doctor.EstimateExam(t.Context(), rdb, doctor.Options{})
-	require.ErrorIs(t, err, qless.ErrUnavailable)
-	_, err = doctor.Fix(t.Context(), rdb, doctor.Options{}, doctor.Reason{
-		Code: doctor.ReasonGhost, Key: "ql:q:q-work", Member: "j", Fixable: true,
-	})
-	require.ErrorIs(t, err, qless.ErrUnavailable)
+	ctx, rdb := t.Context(), away(t)
+	ghost := doctor.Reason{Code: doctor.ReasonGhost, Key: "ql:q:q-work", Member: "j", Fixable: true}
+	for _, err := range []error{
+		errOf(doctor.Examine(ctx, rdb, doctor.Options{})),
+		errOf(doctor.EstimateExam(ctx, rdb, doctor.Options{})),
+		errOf(doctor.Fix(ctx, rdb, doctor.Options{}, ghost)),
+	} {
+		require.ErrorIs(t, err, qless.ErrUnavailable)
+	}
 }

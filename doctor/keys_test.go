@@ -1,7 +1,6 @@
 package doctor_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +40,7 @@ func TestKeysOfAllKindsAreKnown(t *testing.T) {
 	for _, kind := range keys.Kinds() {
 		e.addKey(kind)
 	}
-	report, err := doctor.Examine(t.Context(), e.rdb, e.options())
-	e.do(err)
+	report := e.report(e.options())
 	require.Equal(t, len(keys.Kinds()), report.Keys)
 	for _, f := range report.Findings {
 		require.NotContains(t, []doctor.ReasonCode{doctor.ReasonUnknownKey, doctor.ReasonDamaged}, f.Code, f.Sentence)
@@ -51,9 +49,8 @@ func TestKeysOfAllKindsAreKnown(t *testing.T) {
 
 func TestAWorkerThatStopsLeavesNoUnknownKey(t *testing.T) {
 	e := newEnvWith(t, nil)
-	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}})
-	e.do(err)
-	worker.Handle("K", func(context.Context, *qless.Job) error { return nil })
+	worker := must(qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}}))(t)
+	worker.Handle("K", nothing)
 	e.do(worker.Start(t.Context()))
 	e.do(worker.Stop(t.Context()))
 	require.Empty(t, e.examine())
@@ -77,19 +74,16 @@ func TestAJobMayBeNamedLikeAList(t *testing.T) {
 func TestAnInnerNamespaceIsToldOnce(t *testing.T) {
 	e := newEnvWith(t, nil)
 	e.put("q", "a")
-	inner, err := qless.New(e.rdb, &qless.ClientConfig{Namespace: "ql:eu:"})
-	e.do(err)
+	inner := must(qless.New(e.rdb, &qless.ClientConfig{Namespace: "ql:eu:"}))(t)
 	for _, jid := range strings.Fields("b c d") {
 		e.do(errOf(inner.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))))
 	}
-	report, err := doctor.Examine(t.Context(), e.rdb, e.options())
-	e.do(err)
+	report := e.report(e.options())
 	requireFound(t, "no_persistence, inner_namespace eu:", report.Findings)
 	require.Equal(t, 1, report.Jobs)
 	count := report.Keys
 
-	reports, err := doctor.ExamineAll(t.Context(), e.rdb, e.options(), "ql:", "ql:eu:")
-	e.do(err)
+	reports := must(doctor.ExamineAll(t.Context(), e.rdb, e.options(), "ql:", "ql:eu:"))(t)
 	requireFound(t, "no_persistence, inner_namespace eu:", reports[0].Findings)
 	require.Equal(t, count, reports[0].Keys)
 	require.Empty(t, reports[1].Findings)

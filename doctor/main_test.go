@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -48,8 +49,7 @@ func (e *env) as(worker string) *qless.Client {
 	if e.clock != nil {
 		config.Clock = e.clock.Now
 	}
-	client, err := qless.New(e.rdb, &config)
-	require.NoError(e.t, err)
+	client := must(qless.New(e.rdb, &config))(e.t)
 	e.t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -66,8 +66,7 @@ func (e *env) put(queue, jids string, options ...qless.PutOption) {
 // pop pops a number of jobs.
 func (e *env) pop(queue string, n int) []*qless.Job {
 	e.t.Helper()
-	jobs, err := e.Queue(queue).Pop(e.ctx, n)
-	e.do(err)
+	jobs := must(e.Queue(queue).Pop(e.ctx, n))(e.t)
 	require.Len(e.t, jobs, n)
 	return jobs
 }
@@ -79,9 +78,42 @@ func (e *env) register(worker, info string) {
 	if e.clock != nil {
 		now = e.clock.Now()
 	}
-	_, err := scripts.Run(e.ctx, e.rdb, e.Namespace(), now, "worker.register", worker, "0", info)
-	e.do(err)
+	must(scripts.Run(e.ctx, e.rdb, e.Namespace(), now, "worker.register", worker, "0", info))(e.t)
 }
+
+// status reads the status, in which a queue is late after some time.
+func (e *env) status(late time.Duration) *doctor.Status {
+	e.t.Helper()
+	return must(doctor.ReadStatus(e.ctx, e.Client, late))(e.t)
+}
+
+// problem returns the only problem of the status, in which a queue is late after an hour.
+func (e *env) problem() doctor.Reason {
+	e.t.Helper()
+	found := e.status(time.Hour).Attention
+	require.Len(e.t, found, 1)
+	return found[0]
+}
+
+// told returns what the status tells, with commands.
+func (e *env) told(late time.Duration) (told []string) {
+	e.t.Helper()
+	for _, r := range e.status(late).Attention {
+		told = append(told, r.String()+"; "+r.Command)
+	}
+	return told
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+func nothing(context.Context, *qless.Job) error { return nil }
 
 func (e *env) do(err error) {
 	e.t.Helper()

@@ -64,6 +64,8 @@ func spread(parked int) []inspect.LimitInfo {
 
 func TestEachProblemOfAQueue(t *testing.T) {
 	waiting := qless.QueueCounts{Waiting: 3}
+	noWorkers := func(o *Status) { o.Queues[0].Workers = 0 }
+	allIdle := func(o *Status) { o.Queues[0].Workers, o.Queues[0].idle = 0, 1 }
 	for _, test := range []struct {
 		want   string
 		oldest time.Duration
@@ -74,24 +76,17 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"", 0, qless.QueueCounts{Paused: true}, nil},
 		{"old", 5 * time.Minute, waiting, nil},
 		{"paused", time.Hour, qless.QueueCounts{Waiting: 1, Paused: true}, nil},
-		{"no_workers", time.Minute, waiting, func(o *Status) { o.Queues[0].Workers = 0 }},
-		{"", time.Minute - 1, waiting, func(o *Status) { o.Queues[0].Workers = 0 }},
+		{"no_workers", time.Minute, waiting, noWorkers},
+		{"", time.Minute - 1, waiting, noWorkers},
 		{"no_workers", time.Minute, waiting, func(o *Status) {
 			o.Queues[0].Workers, o.Workers.Gone = 0, 2 // the dead do no work
 		}},
-		{"workers_paused", time.Minute, waiting, func(o *Status) {
-			o.Queues[0].Workers, o.Queues[0].idle = 0, 1
-		}},
-		{"", time.Minute - 1, waiting, func(o *Status) {
-			o.Queues[0].Workers, o.Queues[0].idle = 0, 1 // a deploy
-		}},
-		{"no_workers", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
-			o.Queues[0].Workers = 0 // the runner has died
-		}},
+		{"workers_paused", time.Minute, waiting, allIdle},
+		{"", time.Minute - 1, waiting, allIdle}, // a deploy
+		// The worker that runs a job has died.
+		{"no_workers", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, noWorkers},
 		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].settings.NextStart = time.Now() }},
-		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, func(o *Status) {
-			o.Queues[0].Workers = 0
-		}},
+		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, noWorkers},
 		{"no_handler", 0, qless.QueueCounts{Scheduled: 1}, func(o *Status) { o.Queues[0].unhandled = "Send" }},
 		{"refused", 0, waiting, func(o *Status) { o.Refuses = misconf }},
 		{"damaged", -1, qless.QueueCounts{Waiting: -1}, func(o *Status) {
@@ -108,17 +103,13 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.Memory = inspect.Memory{Used: 1, Max: 100, Policy: "allkeys-lru"}
 		}},
 		{"", time.Second, waiting, func(o *Status) { o.Queues[0].Workers, o.Queues[0].silent = 0, 1 }},
-		{"", time.Second, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
-			o.Queues[0].Workers = 0
-		}},
+		{"", time.Second, qless.QueueCounts{Waiting: 1, Running: 1}, noWorkers},
 		{"max_concurrency", time.Second, qless.QueueCounts{Waiting: 1, Running: 2}, func(o *Status) {
 			o.Queues[0].MaxConcurrency = 2
 		}},
 		{"stalled", 0, qless.QueueCounts{Stalled: 1}, nil},
 		{"stalled", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, nil},
-		{"no_workers", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, func(o *Status) {
-			o.Queues[0].Workers = 0
-		}},
+		{"no_workers", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, noWorkers},
 		{"failed", 0, waiting, func(o *Status) {
 			o.Failures = []Group{{"timeout", 100}}
 			o.Queues[0].Rates, o.failing = Throughput{Completed: 8, Failed: 0.2}, "timeout"
@@ -183,18 +174,6 @@ func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 	require.Equal(t, []string{"later", "mail"}, found[1].Queues)
 }
 
-func TestRetriesAreUrgentIfNothingCompletes(t *testing.T) {
-	for completed, urgent := range map[float64]bool{0: true, 1: false} {
-		q := queueOf(qless.QueueCounts{Waiting: 1}, 0)
-		q.Rates = Throughput{Completed: completed, Retried: 19}
-		found := (&Status{Queues: []QueueStatus{q, q}}).problems(time.Minute)
-		require.Len(t, found, 1)
-		require.Equal(t, urgent, found[0].Urgent())
-		require.Equal(t, "2 queues (mail, mail) retry more than half of their runs, 38 a minute",
-			found[0].Sentence)
-	}
-}
-
 func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
 	o := &Status{Namespace: "ql:", failing: "ConnectionError"}
 	for i, name := range []string{"a", "b", "c"} {
@@ -226,18 +205,27 @@ func TestFailedJobsOfManyGroupsAreListed(t *testing.T) {
 }
 
 // A problem is not urgent if a tenth of a queue's jobs fail.
-func TestFewFailuresAreNotUrgent(t *testing.T) {
+func TestMostRunsThatFailAreUrgent(t *testing.T) {
 	for _, test := range []struct {
 		rates  Throughput
 		urgent bool
 	}{
 		{Throughput{Completed: 8, Failed: 2}, false}, {Throughput{Completed: 2, Failed: 2}, true},
 		{Throughput{Completed: 50, Failed: 10}, true},
+		{Throughput{Retried: 19}, true}, {Throughput{Completed: 1, Retried: 19}, false},
 	} {
-		q := queueOf(qless.QueueCounts{}, 0)
+		q := queueOf(qless.QueueCounts{Waiting: 1}, 0)
 		q.Rates = test.rates
 		o := &Status{Queues: []QueueStatus{q}}
 		require.Equal(t, test.urgent, o.problems(time.Minute)[0].Urgent(), "%+v", test)
+		if test.rates.Retried > 0 {
+			o.Queues = append(o.Queues, q)
+			found := o.problems(time.Minute)
+			require.Len(t, found, 1, "%+v", test)
+			require.Equal(t, test.urgent, found[0].Urgent(), "%+v", test)
+			require.Equal(t, "2 queues (mail, mail) retry more than half of their runs, 38 a minute",
+				found[0].Sentence)
+		}
 	}
 }
 

@@ -27,9 +27,7 @@ func (e *env) furnish() {
 	e.put("q", "depends", qless.DependsOn{"waiting", "running"})
 	e.put("q", "unique", qless.Unique("key"))
 	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Hour, qless.JID("recurring"), qless.Offset(time.Minute))))
-	tracked, err := e.Job(e.ctx, "waiting")
-	e.do(err)
-	e.do(tracked.Track(e.ctx))
+	e.do(must(e.Job(e.ctx, "waiting"))(e.t).Track(e.ctx))
 	e.do(errOf(e.NewBatch(e.ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.JID("batch")))))
 	e.do(e.Limit("limit").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
 	e.put("limited", "slot", qless.Limits{"limit"})
@@ -43,13 +41,17 @@ func (e *env) furnish() {
 // examine returns the findings, except for those about the server.
 func (e *env) examine() []doctor.Reason {
 	e.t.Helper()
-	report, err := doctor.Examine(e.ctx, e.rdb, e.options())
-	e.do(err)
+	report := e.report(e.options())
 	require.False(e.t, report.Truncated)
 	require.Empty(e.t, report.Skipped)
 	return slices.DeleteFunc(report.Findings, func(f doctor.Reason) bool {
 		return f.Code == doctor.ReasonNoPersistence
 	})
+}
+
+func (e *env) report(options doctor.Options) *doctor.Report {
+	e.t.Helper()
+	return must(doctor.Examine(e.ctx, e.rdb, options))(e.t)
 }
 
 func (e *env) options() doctor.Options {
@@ -63,9 +65,7 @@ func (e *env) options() doctor.Options {
 // fix repairs findings.
 func (e *env) fix(findings ...doctor.Reason) []doctor.Reason {
 	e.t.Helper()
-	fixed, err := doctor.Fix(e.ctx, e.rdb, e.options(), findings...)
-	e.do(err)
-	return fixed
+	return must(doctor.Fix(e.ctx, e.rdb, e.options(), findings...))(e.t)
 }
 
 func (e *env) dump() testkit.Keyspace { return testkit.Dump(e.t, e.rdb, "*") }

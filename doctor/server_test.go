@@ -19,8 +19,7 @@ import (
 // kinds returns the kinds of the findings about a server.
 func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.ReasonCode, skipped []string) {
 	t.Helper()
-	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
-	require.NoError(t, err)
+	report := must(doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1}))(t)
 	for _, f := range report.Findings {
 		require.Equal(t, f.Code == doctor.ReasonRefused, f.Gravity == doctor.Broken)
 		require.False(t, f.Fixable)
@@ -73,17 +72,14 @@ func (r renamed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../docs/operations.md"))(t)
 	server := testkit.Start(t, "--appendonly", "yes")
 	for _, name := range []string{"Redis", "Valkey"} {
 		row := regexp.MustCompile(`-newest. \| ` + name + ` (\d+)\.(\d+)\.`)
 		newest := row.FindSubmatch(page)
 		require.NotNil(t, newest, name)
-		major, err := strconv.Atoi(string(newest[1]))
-		require.NoError(t, err)
-		minor, err := strconv.Atoi(string(newest[2]))
-		require.NoError(t, err)
+		major := must(strconv.Atoi(string(newest[1])))(t)
+		minor := must(strconv.Atoi(string(newest[2])))(t)
 		for version, isNewer := range map[string]bool{
 			fmt.Sprintf("%d.%d.99", major, minor):  false,
 			fmt.Sprintf("%d.%d.0", major, minor+1): true,
@@ -93,8 +89,7 @@ func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
 		} {
 			rdb := server.Client(t)
 			rdb.AddHook(renamed{strings.ToLower(name) + "_version:" + version + "\r\nrole:master\r\naof_enabled:1\r\n"})
-			report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
-			require.NoError(t, err)
+			report := must(doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1}))(t)
 			if !isNewer {
 				require.Empty(t, report.Findings, version)
 				continue
@@ -109,8 +104,7 @@ func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
 // rules returns the rules of the documented user.
 func rules(t testing.TB) []string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/doctor.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../docs/doctor.md"))(t)
 	_, rest, found := strings.Cut(string(page), "\nuser doctor on ")
 	require.True(t, found)
 	rest, _, _ = strings.Cut(rest, "\n```")
@@ -141,10 +135,8 @@ func TestAUserWithTheRulesOfThePageGetsAnEstimate(t *testing.T) {
 	for _, without := range []string{"", "+hlen"} {
 		e := newEnvWith(t, nil)
 		e.furnish()
-		whole, err := doctor.EstimateExam(t.Context(), e.rdb, e.options())
-		e.do(err)
-		estimate, err := doctor.EstimateExam(t.Context(), e.user(without), e.options())
-		e.do(err)
+		whole := must(doctor.EstimateExam(t.Context(), e.rdb, e.options()))(t)
+		estimate := must(doctor.EstimateExam(t.Context(), e.user(without), e.options()))(t)
 		require.Equal(t, whole.Keys, estimate.Keys)
 		require.Positive(t, estimate.Steps)
 	}
@@ -161,11 +153,9 @@ func TestAUserWithTheRulesOfThePage(t *testing.T) {
 			for _, d := range damages {
 				e.redis(d.do)
 			}
-			report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
-			e.do(err)
+			report := must(doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1}))(t)
 			require.Equal(t, without == "", len(report.Skipped) == 0, "%q", report.Skipped)
-			fixed, err := doctor.Fix(t.Context(), rdb, doctor.Options{Pause: -1}, report.Findings...)
-			e.do(err)
+			fixed := must(doctor.Fix(t.Context(), rdb, doctor.Options{Pause: -1}, report.Findings...))(t)
 			require.NotEmpty(t, fixed)
 		})
 	}

@@ -34,8 +34,7 @@ func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
 	reader := doctor.StatusReader{
 		Client: e.Client, Rates: func(context.Context) (doctor.QueueRates, error) { return rates, nil },
 	}
-	status, err := reader.Read(t.Context())
-	require.NoError(t, err)
+	status := must(reader.Read(t.Context()))(t)
 	require.Equal(t, rates.From, status.RatesFrom)
 	require.Equal(t, rates.To, status.RatesTo)
 	require.InDelta(t, 6, status.Rates.Completed, 1e-9)
@@ -48,14 +47,13 @@ func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
 	reader.Rates = func(context.Context) (doctor.QueueRates, error) {
 		return rates, errors.ErrUnsupported
 	}
-	_, err = reader.Read(t.Context())
+	_, err := reader.Read(t.Context())
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
 func TestAStatusHasTheRatesOfTheLastMinutes(t *testing.T) {
 	e := newEnv(t)
-	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Minute)
-	require.NoError(t, err)
+	status := e.status(time.Minute)
 	length := status.RatesTo.Sub(status.RatesFrom)
 	require.GreaterOrEqual(t, length, 5*time.Minute)
 	require.Less(t, length, 6*time.Minute)
@@ -72,8 +70,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	e.put("slow", "s1 s2")
 	e.pop("slow", 1)
 	e.clock.Advance(time.Minute)
-	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
-	require.NoError(t, err)
+	status := e.status(time.Hour)
 	found := map[doctor.ReasonCode]doctor.Reason{}
 	for _, p := range status.Attention {
 		found[p.Code] = p
@@ -87,8 +84,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	key := e.Namespace() + "q:reports-depends"
 	e.do(e.rdb.Del(ctx, key).Err())
 	e.do(e.rdb.Set(ctx, key, "x", 0).Err())
-	status, err = doctor.ReadStatus(ctx, e.Client, time.Hour)
-	require.NoError(t, err)
+	status = e.status(time.Hour)
 	require.Equal(t, key, status.Attention[0].Key)
 	require.Equal(t, "reports", status.Attention[0].Queue)
 }
@@ -111,8 +107,7 @@ func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
 		}}, nil
 	}}
 	problem := func() doctor.Reason {
-		status, err := reader.Read(t.Context())
-		require.NoError(t, err)
+		status := must(reader.Read(t.Context()))(t)
 		require.Len(t, status.Attention, 1)
 		require.Equal(t, doctor.ReasonFailing, status.Attention[0].Code)
 		return status.Attention[0]
@@ -134,8 +129,7 @@ func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
 // requireExplained requires that the explanation of a queue has a problem of the status, too.
 func (e *env) requireExplained(queue string, p doctor.Reason) {
 	e.t.Helper()
-	found, err := doctor.Explain(e.t.Context(), e.Client, queue)
-	e.do(err)
+	found := e.whyOf(queue)
 	at := slices.IndexFunc(found.Causes, func(r doctor.Reason) bool { return r.Code == p.Code })
 	require.GreaterOrEqual(e.t, at, 0, "%s in %v", p.Code, found.Causes)
 	c := found.Causes[at]
@@ -150,10 +144,7 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	e.put("trials", "planned", qless.Delay(40*day))
 	e.put("reports", "next-decade", qless.Delay(3652*day))
 	e.put("sync", "next-year", qless.Delay(370*day))
-	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-	require.NoError(t, err)
-	require.Len(t, status.Attention, 1)
-	p := status.Attention[0]
+	p := e.problem()
 	require.Equal(t, doctor.ReasonDistant, p.Code)
 	require.Equal(t, []string{"reports", "sync"}, p.Queues)
 	require.Equal(t, "qless job show next-decade", p.Command)
@@ -167,11 +158,6 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 		_, err := e.Queue(queue).Put(ctx, "Sync", nil, qless.Unique(key))
 		require.ErrorIs(t, err, qless.ErrExists)
 	}
-	held := func() []doctor.Reason {
-		status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
-		require.NoError(t, err)
-		return status.Attention
-	}
 	e.put("sync", "old", qless.Delay(time.Hour), qless.Unique("acme"))
 	e.put("sync", "soon", qless.Delay(time.Minute), qless.Unique("globex"))
 	e.put("sync", "quiet", qless.Delay(time.Hour), qless.Unique("umbrella"))
@@ -179,8 +165,7 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	refused("crm", "hooli")
 	refused("crm", "acme")
 	refused("crm", "globex")
-	require.Len(t, held(), 1)
-	p := held()[0]
+	p := e.problem()
 	require.Equal(t, "unique_held: puts with the unique key of job old are refused until it is due at "+
 		e.clock.Now().Add(time.Hour).UTC().Format(time.DateTime)+" UTC", p.String())
 	require.Equal(t, []string{"sync", "old", "qless job show old"}, []string{p.Queue, p.JID, p.Command})
@@ -188,15 +173,15 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 
 	e.put("mail", "later", qless.Delay(2*time.Hour), qless.Unique("initech"))
 	refused("crm", "initech")
-	require.Len(t, held(), 1)
+	p = e.problem()
 	require.Equal(t, "puts with the unique keys of 2 jobs are refused until these are due, "+
 		"the last at "+e.clock.Now().Add(2*time.Hour).UTC().Format(time.DateTime)+" UTC",
-		held()[0].Sentence)
-	require.Equal(t, "later", held()[0].JID)
+		p.Sentence)
+	require.Equal(t, "later", p.JID)
 
 	e.do(e.Cancel(ctx, "later", "soon", "timed"))
 	e.clock.Advance(55 * time.Minute)
-	require.Empty(t, held(), "it is due soon")
+	require.Empty(t, e.told(time.Hour), "it is due soon")
 }
 
 func TestAStatusNamesFullKeysOfLimits(t *testing.T) {
@@ -206,57 +191,40 @@ func TestAStatusNamesFullKeysOfLimits(t *testing.T) {
 		e.put("mail", jid, qless.Limits{"api/acme"})
 	}
 	e.put("mail", "four", qless.Limits{"api/free"})
-	_, err := e.Queue("mail").Pop(t.Context(), 4)
-	e.do(err)
-	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-	e.do(err)
+	must(e.Queue("mail").Pop(t.Context(), 4))(t)
+	status := e.status(time.Hour)
 	require.Len(t, status.FullLimits, 1)
 	require.Equal(t, "api/acme", status.FullLimits[0].Name)
-	require.Len(t, status.Attention, 1)
-	require.Equal(t, doctor.ReasonLimitFull, status.Attention[0].Code)
-	require.Equal(t, 2, status.Attention[0].Jobs)
+	require.Equal(t, doctor.ReasonLimitFull, e.problem().Code)
+	require.Equal(t, 2, e.problem().Jobs)
 }
 
 func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	e := newEnvWith(t, nil)
-	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
+	worker := must(qless.NewWorker(e.Client, qless.WorkerConfig{
 		Queues: []string{"reports"}, Logger: testkit.Quiet(),
 		Schedules: []qless.Schedule{{
 			ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
 		}},
-	})
-	e.do(err)
-	worker.Handle("Report", func(context.Context, *qless.Job) error { return nil })
+	}))(t)
+	worker.Handle("Report", nothing)
 	e.do(worker.Start(e.ctx))
-	attention := func() []doctor.Reason {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-		require.NoError(t, err)
-		return status.Attention
-	}
 	testkit.Until(t, "the worker follows it", func() bool {
 		found, err := inspect.New(e.Client).Schedule(t.Context(), "nightly")
 		return err == nil && len(found.Followers) == 1
 	})
-	require.Empty(t, attention())
+	require.Empty(t, e.told(time.Hour))
 	e.do(worker.Stop(e.ctx))
-	found := attention()
-	require.Len(t, found, 1)
-	require.Equal(t, doctor.ReasonScheduleUnfollowed, found[0].Code)
-	e.requireExplained("reports", found[0])
+	p := e.problem()
+	require.Equal(t, doctor.ReasonScheduleUnfollowed, p.Code)
+	e.requireExplained("reports", p)
 	require.Regexp(t, `^no worker follows schedule nightly, whose next job is due at \S+ 03:00:00 UTC$`,
-		found[0].Sentence)
+		p.Sentence)
 }
 
 func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 	e := newEnv(t)
-	attention := func() (told []string) {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, 24*time.Hour)
-		require.NoError(t, err)
-		for _, r := range status.Attention {
-			told = append(told, r.String()+" "+r.Command)
-		}
-		return told
-	}
+	attention := func() []string { return e.told(24 * time.Hour) }
 	e.do(e.Config().Set(t.Context(), "heartbeat", 24*time.Hour))
 	e.put("mail", "hangs")
 	e.pop("mail", 1)
@@ -264,7 +232,7 @@ func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 	require.Empty(t, attention())
 	e.clock.Advance(6 * time.Minute)
 	require.Equal(t, []string{"long_run: queue mail has a job that has been running for 1h05m, " +
-		"much longer than usual: hangs, a K, on w1 qless job show hangs"}, attention())
+		"much longer than usual: hangs, a K, on w1; qless job show hangs"}, attention())
 
 	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonLongRun, Queue: "mail", JID: "hangs"})
 
@@ -281,12 +249,6 @@ func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 
 func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
 	e := newEnv(t)
-	told := func() string {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, 24*time.Hour)
-		require.NoError(t, err)
-		require.Len(t, status.Attention, 1)
-		return status.Attention[0].String()
-	}
 	e.put("mail", "poison", qless.Retries(1))
 	for range 2 {
 		e.pop("mail", 1)
@@ -295,43 +257,31 @@ func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
 		e.clock.Advance(11 * time.Second)
 	}
 	e.do(errOf(e.Queue("mail").Pop(e.ctx, 1)))
-	require.Equal(t, "deadly: job poison, a K, has failed after its worker died or lost it at each of 2 runs", told())
+	found := e.status(24 * time.Hour).Attention
+	require.Len(t, found, 1)
+	require.Equal(t, "deadly: job poison, a K, has failed after its worker died or lost it "+
+		"at each of 2 runs", found[0].String())
 	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonDeadly, Queue: "mail", JID: "poison"})
 }
 
 func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {
 	e := newEnv(t)
-	batch, err := e.NewBatch(e.ctx, "reports", qless.JobSpec{Klass: "K"})
-	e.do(err)
-	attention := func() []doctor.Reason {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-		require.NoError(t, err)
-		return status.Attention
-	}
+	batch := must(e.NewBatch(e.ctx, "reports", qless.JobSpec{Klass: "K"}))(t)
 	e.clock.Advance(23 * time.Hour)
-	require.Empty(t, attention())
+	require.Empty(t, e.told(time.Hour))
 	e.clock.Advance(2 * time.Hour)
-	found := attention()
-	require.Len(t, found, 1)
 	require.Equal(t, "open_batch: queue reports has a batch that has been open for 1d01h, with the callback "+
-		batch.ID+": will it be committed?", found[0].String())
+		batch.ID+": will it be committed?", e.problem().String())
 	e.do(batch.Commit(e.ctx))
 	e.clock.Advance(0)
-	for _, r := range attention() {
+	for _, r := range e.status(time.Hour).Attention {
 		require.NotEqual(t, doctor.ReasonOpenBatch, r.Code)
 	}
 }
 
 func TestAStatusNamesJobsWhoseLocksAreGone(t *testing.T) {
 	e := newEnv(t)
-	attention := func() (told []string) {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-		require.NoError(t, err)
-		for _, r := range status.Attention {
-			told = append(told, r.String()+"; "+r.Command)
-		}
-		return told
-	}
+	attention := func() []string { return e.told(time.Hour) }
 	e.put("mail", "j1 j2 j3")
 	e.pop("mail", 3)
 	require.Empty(t, attention())
@@ -339,8 +289,7 @@ func TestAStatusNamesJobsWhoseLocksAreGone(t *testing.T) {
 	require.Equal(t, []string{"lost: 1 job is running without a lock, which was deleted or evicted, such as j2: " +
 		"if its worker dies, it never runs again; qless doctor --fix"}, attention())
 	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonLost, Queue: "mail", JID: "j2"})
-	_, err := doctor.Fix(e.ctx, e.rdb, e.options(), e.examine()...)
-	e.do(err)
+	e.fix(e.examine()...)
 	require.Empty(t, attention())
 	e.do(e.rdb.Del(e.ctx, e.Namespace()+"q:mail-locks").Err())
 	require.Contains(t, attention()[0], "3 jobs are running without a lock")
@@ -352,19 +301,15 @@ func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	ctx, key := t.Context(), e.Namespace()+"x:outbox"
 	report := fmt.Sprintf(`{"time": %d, "rows": 3, "oldest": 2, "problems": {"invalid": 2}}`, e.clock.Now().Unix())
 	e.do(e.rdb.HSet(ctx, key, "shop", report, "broken", "{").Err())
-	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
-	require.NoError(t, err)
-	require.Len(t, status.Attention, 1)
-	require.Equal(t, 2, status.Attention[0].Jobs)
+	require.Equal(t, 2, e.problem().Jobs)
 	require.Equal(t, "outbox: the outbox shop has set 2 jobs aside, which wait for Relay.Retry or Drop",
-		status.Attention[0].String())
+		e.problem().String())
 	want := doctor.Outbox{
 		Name: "shop", Reported: e.clock.Now().Truncate(time.Second).UTC(), Rows: 3, Oldest: 2 * time.Second,
 		Problems: map[string]int{"invalid": 2},
 	}
-	require.Equal(t, []doctor.Outbox{want}, status.Outboxes)
-	text, err := json.Marshal(want)
-	require.NoError(t, err)
+	require.Equal(t, []doctor.Outbox{want}, e.status(time.Hour).Outboxes)
+	text := must(json.Marshal(want))(t)
 	require.Contains(t, string(text), `"oldest":"2s"`)
 	var read doctor.Outbox
 	require.NoError(t, json.Unmarshal(text, &read))
@@ -374,36 +319,27 @@ func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {
 	e := newEnv(t)
 	e.do(e.rdb.Set(t.Context(), e.Namespace()+"x:schedule-ids", "x", 0).Err())
-	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-	require.NoError(t, err)
-	require.Equal(t, e.Namespace()+"x:schedule-ids", status.Attention[0].Key)
+	require.Equal(t, e.Namespace()+"x:schedule-ids", e.status(time.Hour).Attention[0].Key)
 }
 
 func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
-	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), nil)
-	require.NoError(t, err)
+	e := newEnvWith(t, nil)
 	for _, code := range []string{"MISCONF", "NOREPLICAS"} {
-		undo := server.Refuse(t, code)
-		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
-		require.NoError(t, err)
+		undo := e.server.Refuse(t, code)
+		status := e.status(time.Hour)
 		require.Equal(t, code, status.Refuses)
 		require.Equal(t, doctor.ReasonRefused, status.Attention[0].Code)
-		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
+		_, err := e.Queue("mail").Put(t.Context(), "Send", nil)
 		require.ErrorContains(t, err, code)
 		undo()
-		status, err = doctor.ReadStatus(t.Context(), client, time.Hour)
-		require.NoError(t, err)
-		require.Empty(t, status.Attention)
+		require.Empty(t, e.status(time.Hour).Attention)
 	}
 }
 
 func TestAStatusRemarksThatNothingIsKeptOnDisk(t *testing.T) {
 	remarks := func(server *testkit.Server) []doctor.Reason {
-		client, err := qless.New(server.Client(t), nil)
-		require.NoError(t, err)
-		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
-		require.NoError(t, err)
+		client := must(qless.New(server.Client(t), nil))(t)
+		status := must(doctor.ReadStatus(t.Context(), client, time.Hour))(t)
 		require.Empty(t, status.Attention)
 		return status.Remarks
 	}
@@ -417,13 +353,9 @@ func TestAStatusRemarksThatNothingIsKeptOnDisk(t *testing.T) {
 }
 
 func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	require.NoError(t, rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
-	require.NoError(t, err)
+	e := newEnvWith(t, nil)
+	e.do(e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	status := e.status(time.Hour)
 	require.Equal(t, "READONLY", status.Refuses)
 	require.Equal(t, doctor.ReasonRefused, status.Attention[0].Code)
 	require.Equal(t, "the server is a replica of 127.0.0.1:1: it refuses puts, and workers get no jobs",
@@ -438,9 +370,7 @@ func TestAStatusKnowsKlassesThatNoWorkerHandles(t *testing.T) {
 		e.do(errOf(e.Do(t.Context(), "worker.register", name, "0", info)))
 	}
 	codes := func() (codes []string) {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-		require.NoError(t, err)
-		for _, p := range status.Attention {
+		for _, p := range e.status(time.Hour).Attention {
 			codes = append(codes, string(p.Code)+" "+p.Queue)
 		}
 		return codes

@@ -77,8 +77,7 @@ var swept = []struct {
 	}, "dependents_pending x:rest first", "expired_unswept", nil},
 	{"a tracked job is gone", func(e *env) {
 		e.put("q", "j")
-		job, err := e.Job(e.ctx, "j")
-		e.do(err)
+		job := must(e.Job(e.ctx, "j"))(e.t)
 		e.do(job.Track(e.ctx))
 		e.do(job.Cancel(e.ctx))
 	}, "tracked_gone tracked j", "empty", nil},

@@ -1,7 +1,6 @@
 package doctor_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,11 +18,16 @@ import (
 // free is the registration of a worker with free slots.
 const free = `{"queues":["q"],"klasses":["K"],"slots":5}`
 
+// whyOf returns the explanation of a queue.
+func (e *env) whyOf(queue string) *doctor.Explanation {
+	e.t.Helper()
+	return must(doctor.Explain(e.ctx, e.Client, queue))(e.t)
+}
+
 // why returns the explanation of the queue q.
 func (e *env) why() *doctor.Explanation {
 	e.t.Helper()
-	found, err := doctor.Explain(e.ctx, e.Client, "q")
-	e.do(err)
+	found := e.whyOf("q")
 	require.NotEmpty(e.t, found.Causes)
 	for _, c := range found.Causes {
 		require.True(e.t, strings.HasSuffix(c.Sentence, "."), c.Sentence)
@@ -177,17 +181,12 @@ func TestAQueueWhoseNameIsMisspelt(t *testing.T) {
 		"other": `No queue "other" is known: it never had a job, or it was forgotten.`,
 		"mail2": `No queue "mail2" is known: it never had a job, or it was forgotten.`,
 	} {
-		found, err := doctor.Explain(e.ctx, e.Client, name)
-		e.do(err)
-		require.Equal(t, want, found.Causes[0].Sentence)
+		require.Equal(t, want, e.whyOf(name).Causes[0].Sentence)
 	}
-	found, err := doctor.Explain(e.ctx, e.Client, "mial")
-	e.do(err)
-	require.Equal(t, "qless queue move mial mail", found.Causes[0].Command)
+	require.Equal(t, "qless queue move mial mail", e.whyOf("mial").Causes[0].Command)
 
 	e.clock.Advance(time.Minute)
-	status, err := doctor.ReadStatus(e.ctx, e.Client, time.Hour)
-	e.do(err)
+	status := e.status(time.Hour)
 	require.Equal(t, "queue mial has no workers: 1 job waits, the oldest for 1m00s. "+
 		"Did you mean mail, which has workers?", status.Attention[0].Sentence)
 	require.Equal(t, "qless queue move mial mail", status.Attention[0].Command)
@@ -251,17 +250,15 @@ func TestAKlassThatNoWorkerHandles(t *testing.T) {
 // A real worker releases jobs without a handler.
 func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
 	e := newEnvWith(t, nil)
-	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
+	worker := must(qless.NewWorker(e.Client, qless.WorkerConfig{
 		Queues: []string{"q"}, UnknownKlassDelay: time.Hour, Logger: testkit.Quiet(),
-	})
-	e.do(err)
-	worker.Handle("Other", func(context.Context, *qless.Job) error { return nil })
+	}))(e.t)
+	worker.Handle("Other", nothing)
 	e.put("q", "j")
 	e.do(worker.Start(e.ctx))
 	defer func() { e.do(worker.Stop(e.ctx)) }()
 	testkit.Until(t, "the job is released", func() bool {
-		found := e.why()
-		return strings.HasPrefix(codes(found), "no_handler scheduled")
+		return strings.HasPrefix(codes(e.why()), "no_handler scheduled")
 	})
 	c := e.cause(doctor.ReasonNoHandler)
 	require.Equal(t, []string{"j"}, c.JIDs)
@@ -340,8 +337,7 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 func TestABatchThatIsNotCommitted(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
-	batch, err := e.NewBatch(e.ctx, "q", qless.JobSpec{Klass: "K"})
-	e.do(err)
+	batch := must(e.NewBatch(e.ctx, "q", qless.JobSpec{Klass: "K"}))(e.t)
 	require.Equal(t, "open_batch", codes(e.why()))
 	e.do(errOf(batch.Add(e.ctx, "other", []qless.JobSpec{{Klass: "K"}})))
 	e.do(batch.Commit(e.ctx))
@@ -359,15 +355,12 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 	c := e.cause(doctor.ReasonCircle)
 	require.Equal(t, "Queue q has jobs that wait for each other, and never run: a, b.", c.Sentence)
 	require.Equal(t, "qless job undepend a --on b", c.Command)
-	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
-	e.do(err)
+	status := e.status(time.Hour)
 	require.Equal(t, "circle: queue q has jobs that wait for each other, and never run: a, b",
 		status.Attention[0].String())
 	require.Equal(t, c.Command, status.Attention[0].Command)
 
-	job, err := e.Job(t.Context(), "a")
-	e.do(err)
-	e.do(job.Undepend(t.Context(), "b"))
+	e.do(must(e.Job(t.Context(), "a"))(t).Undepend(t.Context(), "b"))
 	require.Equal(t, "depends", codes(e.why()))
 }
 
@@ -376,14 +369,7 @@ func TestARecurringJobThatHasMissedManyRuns(t *testing.T) {
 	e.register("free", free)
 	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Second, qless.JID("tick"))))
 	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Second, qless.JID("last"), qless.Backlog(1))))
-	attention := func() (told []string) {
-		status, err := doctor.ReadStatus(t.Context(), e.Client, 30*24*time.Hour)
-		e.do(err)
-		for _, r := range status.Attention {
-			told = append(told, r.String()+"; "+r.Command)
-		}
-		return told
-	}
+	attention := func() []string { return e.told(30 * 24 * time.Hour) }
 	e.clock.Advance(99 * time.Second)
 	e.register("free", free)
 	require.Empty(t, attention())
@@ -402,8 +388,7 @@ func TestARecurringJobThatHasMissedManyRuns(t *testing.T) {
 		c.Sentence)
 	require.Equal(t, "qless recur set tick --backlog 1", c.Command)
 
-	job, err := e.RecurringJob(t.Context(), "tick")
-	e.do(err)
+	job := must(e.RecurringJob(t.Context(), "tick"))(e.t)
 	job.Backlog = 1
 	e.do(job.Update(t.Context()))
 	require.NotContains(t, codes(e.why()), "backlog")
@@ -415,9 +400,7 @@ func TestLocksInTheirGracePeriod(t *testing.T) {
 	e.put("q", "j1 j2")
 	e.pop("q", 1)
 	e.clock.Advance(61 * time.Second)
-	jobs, err := e.as("w2").Queue("q").Pop(e.ctx, 5)
-	e.do(err)
-	require.Len(t, jobs, 1, "j2")
+	require.Len(t, must(e.as("w2").Queue("q").Pop(e.ctx, 5))(t), 1, "j2")
 	c := e.cause(doctor.ReasonGrace)
 	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
 		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
@@ -470,8 +453,7 @@ func TestAKlassWhoseJobsAreOnlyRetried(t *testing.T) {
 	e.register("busy", `{"queues": ["q"], "slots": 1, "klasses": ["K"], "jobs": ["now"]}`)
 	e.put("q", "first second now")
 	for i, job := range e.pop("q", 3)[:2] {
-		_, err := job.Retry(e.ctx, time.Duration(i)*time.Hour, "bank", "no answer")
-		e.do(err)
+		must(job.Retry(e.ctx, time.Duration(i)*time.Hour, "bank", "no answer"))(e.t)
 	}
 	minute := time.Now().Truncate(time.Minute).Unix()
 	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 0,2,8||", minute))
@@ -535,8 +517,7 @@ func TestAnExplanationIsJSON(t *testing.T) {
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
 	found := e.why()
-	text, err := json.Marshal(found)
-	e.do(err)
+	text := must(json.Marshal(found))(e.t)
 	require.Contains(t, string(text), `"code":"limit_full"`)
 	var again doctor.Explanation
 	e.do(json.Unmarshal(text, &again))
@@ -578,14 +559,10 @@ func TestWhyAsksForNoFailureGroupsButThoseOfItsCauses(t *testing.T) {
 
 func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
 	e := newEnv(t)
-	_, err := doctor.Explain(t.Context(), e.Client, "")
-	requireCode(t, qless.ErrInvalid, err)
+	requireCode(t, qless.ErrInvalid, errOf(doctor.Explain(t.Context(), e.Client, "")))
 	e.put("q", "j")
 	e.do(e.rdb.Set(t.Context(), "ql:workers", "damaged", 0).Err())
-	_, err = doctor.Explain(t.Context(), e.Client, "q")
-	requireCode(t, qless.ErrServer, err)
-	_, err = doctor.Explain(t.Context(), nil, "q")
-	require.Error(t, err)
+	requireCode(t, qless.ErrServer, errOf(doctor.Explain(t.Context(), e.Client, "q")))
 }
 
 func TestAJobThatWaitsForOneThatWaitsForOthers(t *testing.T) {
@@ -593,7 +570,6 @@ func TestAJobThatWaitsForOneThatWaitsForOthers(t *testing.T) {
 	e.put("q", "first")
 	e.put("q", "second", qless.DependsOn{"first"})
 	e.put("r", "third", qless.DependsOn{"second"})
-	found, err := doctor.Explain(t.Context(), e.Client, "r")
-	require.NoError(t, err)
-	require.Contains(t, found.Causes[0].Sentence, `such as second, which waits for others in "q".`)
+	require.Contains(t, e.whyOf("r").Causes[0].Sentence,
+		`such as second, which waits for others in "q".`)
 }

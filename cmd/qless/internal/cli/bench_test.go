@@ -7,20 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestBenchMeasuresAndLeavesNothingBehind(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	before := testkit.Dump(t, rdb, "*")
-	e := &env{t: t, url: "redis://" + server.Addr()}
+	e, _ := newReal(t)
+	e.put("mail", "Welcome", 0)
+	before := testkit.Dump(t, e.rdb, "*")
 
 	var found map[string]any
 	text := e.ok("bench", "--duration", "200ms", "--concurrency", "3", "--json")
@@ -32,27 +25,24 @@ func TestBenchMeasuresAndLeavesNothingBehind(t *testing.T) {
 		require.Positive(t, found[name], name)
 	}
 	require.Contains(t, found["server"], "Redis ")
-	require.Equal(t, before, testkit.Dump(t, rdb, "*"))
+	require.Equal(t, before, testkit.Dump(t, e.rdb, "*"))
 
-	screen, status := e.typing(e.command("bench", "--duration", "50ms")).typed("")
+	screen, status := e.terminal("bench --duration 50ms").typed("")
 	require.Equal(t, 0, status)
 	require.Contains(t, screen, "puts, 10 at a time")
-	require.Equal(t, before, testkit.Dump(t, rdb, "*"))
+	require.Equal(t, before, testkit.Dump(t, e.rdb, "*"))
 }
 
 func TestABenchThatIsInterruptedCleansUp(t *testing.T) {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	e := &env{t: t, url: "redis://" + server.Addr()}
+	e, _ := newReal(t)
 	command := e.command("bench", "--duration", "1h")
 	require.NoError(t, command.Start())
 	testkit.Until(t, "jobs are put", func() bool {
-		n, err := rdb.DBSize(t.Context()).Result()
+		n, err := e.rdb.DBSize(t.Context()).Result()
 		return err == nil && n > 20
 	})
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.Error(t, command.Wait())
-	require.Empty(t, testkit.Dump(t, rdb, "*"))
+	require.Empty(t, testkit.Dump(t, e.rdb, "*"))
 	require.Equal(t, 2, e.run("", "bench", "--concurrency", "0").status)
-	require.Equal(t, 5, e.run("", "bench", "--redis", "redis://127.0.0.1:1").status)
 }

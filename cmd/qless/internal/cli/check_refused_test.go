@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -10,7 +11,7 @@ import (
 )
 
 // newClusterNode returns a cluster of one server that serves all slots.
-func newClusterNode(t *testing.T) *checkedServer {
+func newClusterNode(t *testing.T) *env {
 	t.Helper()
 	var server *testkit.Server
 	var err error
@@ -22,41 +23,33 @@ func newClusterNode(t *testing.T) *checkedServer {
 	}
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
-	s := &checkedServer{
-		&env{
-			t: t, url: "redis://" + server.Addr() + "?cluster=true",
-			environ: []string{"QLESS_NAMESPACE={mail}:ql:"},
-		},
-		server.Client(t),
+	e := &env{
+		t: t, url: "redis://" + server.Addr() + "?cluster=true", rdb: server.Client(t),
+		environ: []string{"QLESS_NAMESPACE={mail}:ql:"},
 	}
-	require.NoError(t, s.rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	require.NoError(t, e.rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	testkit.Until(t, "a cluster that is up", func() bool {
-		return s.rdb.Exists(t.Context(), "{mail}:ql:queues").Err() == nil
+		return e.rdb.Exists(t.Context(), "{mail}:ql:queues").Err() == nil
 	})
-	return s
+	return e
 }
 
 // loseSlot makes the cluster lose the slot of a key, and waits for the consequence.
-func (s *checkedServer) loseSlot(key string) {
-	s.t.Helper()
-	slot := s.rdb.ClusterKeySlot(s.t.Context(), key).Val()
-	s.do("CLUSTER", "DELSLOTS", slot)
-	testkit.Until(s.t, "a cluster that is down", func() bool {
-		return redis.HasErrorPrefix(s.rdb.Exists(s.t.Context(), "{mail}:ql:queues").Err(), "CLUSTERDOWN")
+func (e *env) loseSlot(key string) {
+	e.t.Helper()
+	slot := e.rdb.ClusterKeySlot(e.t.Context(), key).Val()
+	e.redis(fmt.Sprint("cluster delslots ", slot))
+	testkit.Until(e.t, "a cluster that is down", func() bool {
+		return redis.HasErrorPrefix(e.rdb.Exists(e.t.Context(), "{mail}:ql:queues").Err(), "CLUSTERDOWN")
 	})
 }
 
 // A user who only reads has no permission to try a write.
 func TestTheServerIsCheckedByAReader(t *testing.T) {
-	s := newCheckedServer(t)
-	s.do("ACL", "SETUSER", "reader", "on", ">secret", "~ql:*", "&ql:*", "-@all",
-		"+ping", "+info", "+eval", "+exists")
-	s.url = "redis://reader:secret@" + s.rdb.Options().Addr
-	r := s.check("")
-	require.Equal(t, 0, r.status, r.out)
-	require.Contains(t, r.out, "answers, this user may only read")
-	s.do("ACL", "SETUSER", "reader", "-exists")
-	r = s.check("")
-	require.Equal(t, 3, r.status, r.out)
-	require.Contains(t, r.out, "script")
+	e, _ := newReal(t)
+	e.redis("acl setuser reader on >secret ~ql:* &ql:* -@all +ping +info +eval +exists")
+	e.url = "redis://reader:secret@" + e.rdb.Options().Addr
+	require.Contains(t, e.checkServer(0, ""), "answers, this user may only read")
+	e.redis("acl setuser reader -exists")
+	require.Contains(t, e.checkServer(3, ""), "script")
 }

@@ -35,32 +35,29 @@ func TestAQueueIsCheckedAgainstThresholds(t *testing.T) {
 		{"--format xml", 3},
 		{"more", 3},
 	} {
-		r := e.run("", append([]string{"check", "queue", "mail"}, strings.Fields(test.flags)...)...)
-		require.Equal(t, test.status, r.status, "%s: %s%s", test.flags, r.out, r.errors)
+		e.exits(test.status, "check queue mail "+test.flags)
 	}
-	require.Equal(t, 3, e.run("", "check", "queue").status)
+	e.exits(3, "check queue")
 }
 
 func TestAQueueThatNobodyKnowsIsUnknown(t *testing.T) {
 	e := newLiveEnv(t)
-	r := e.run("", "check", "queue", "maill")
+	r := e.fields("check queue maill")
 	require.Equal(t, run{3, "UNKNOWN  no queue is called \"maill\"\n", ""}, r)
 	e.put("mail", "Welcome", 0)
-	jobs, err := e.Client().Queue("mail").Pop(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, jobs[0].Complete(t.Context()))
-	require.Equal(t, 0, e.run("", "check", "queue", "mail").status)
+	require.NoError(t, e.pop("mail", 1)[0].Complete(t.Context()))
+	e.exits(0, "check queue mail")
 }
 
 func TestWithoutAServerAllChecksAreUnknown(t *testing.T) {
 	e := newLiveEnv(t)
 	for _, check := range []string{"queue mail", "workers", "failures", "server"} {
 		for _, format := range []string{"text", "nagios", "json", "prometheus"} {
-			args := append([]string{"check"}, strings.Fields(check)...)
-			r := e.run("", append(args, "--format", format, "--redis", "redis://:secret@127.0.0.1:1")...)
-			require.Equal(t, 3, r.status)
-			require.NotEmpty(t, r.out)
-			require.NotContains(t, r.out+r.errors, "secret")
+			words := "check " + check + " --format " + format + " --redis redis://:secret@127.0.0.1:1"
+			r := e.fields(words)
+			require.Equal(t, 3, r.status, words)
+			require.NotEmpty(t, r.out, words)
+			require.NotContains(t, r.out+r.errors, "secret", words)
 		}
 	}
 }
@@ -87,7 +84,7 @@ func TestCheckQueueInAllFormats(t *testing.T) {
 
 func TestWorkersAreChecked(t *testing.T) {
 	e := newLiveEnv(t)
-	require.Equal(t, 2, e.run("", "check", "workers").status)
+	e.exits(2, "check workers")
 	e.put("mail", "Welcome", 0)
 	release := make(chan struct{})
 	defer close(release)
@@ -95,65 +92,52 @@ func TestWorkersAreChecked(t *testing.T) {
 	testkit.Until(t, "the job to run", func() bool {
 		return e.run("", "check", "workers", "--crit", "busy=99%").status == 2
 	})
-	require.Equal(t, 0, e.run("", "check", "workers").status)
-	require.Equal(t, 1, e.run("", "check", "workers", "--warn", "2").status)
-	require.Equal(t, 0, e.run("", "check", "workers", "--queue", "mail").status)
-	require.Equal(t, 2, e.run("", "check", "workers", "--queue", "sms").status)
+	e.exits(0, "check workers")
+	e.exits(1, "check workers --warn 2")
+	e.exits(0, "check workers --queue mail")
+	e.exits(2, "check workers --queue sms")
 	golden(t, "check_workers.txt", e.formatted("workers", "--warn", "2"))
 }
 
 func TestFailuresAreChecked(t *testing.T) {
 	e := newLiveEnv(t)
-	require.Equal(t, 0, e.run("", "check", "failures").status)
+	e.exits(0, "check failures")
 	for range 2 {
 		e.fail("thumbs", "Resize", "timeout", "took too long")
 	}
 	e.fail("thumbs", "Resize", "gone", "no such file")
-	require.Equal(t, 1, e.run("", "check", "failures").status)
-	require.Equal(t, 2, e.run("", "check", "failures", "--crit", "2").status)
-	require.Equal(t, 0, e.run("", "check", "failures", "--warn", "3").status)
-	require.Equal(t, 2, e.run("", "check", "failures", "--crit", "failed=2").status)
-	require.Equal(t, 1, e.run("", "check", "failures", "--group", "gone", "--crit", "1").status)
+	e.exits(1, "check failures")
+	e.exits(2, "check failures --crit 2")
+	e.exits(0, "check failures --warn 3")
+	e.exits(2, "check failures --crit failed=2")
+	e.exits(1, "check failures --group gone --crit 1")
 	golden(t, "check_failures.txt", e.formatted("failures"))
 }
 
 func TestOldFailuresAreNotNew(t *testing.T) {
 	e := newLiveEnv(t)
-	before, err := qless.New(e.Redis(), &qless.ClientConfig{Clock: func() time.Time {
-		return time.Now().Add(-time.Hour)
-	}})
-	require.NoError(t, err)
-	_, err = before.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	jobs, err := before.Queue("mail").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	e.put("mail", "Welcome", time.Hour)
+	jobs := must(e.as("", time.Hour).Queue("mail").Pop(t.Context(), 1))(t)
 	require.NoError(t, jobs[0].Fail(t.Context(), "timeout", "took too long"))
 	require.Contains(t, e.ok("check", "failures"), "1 job failed, 0 of them in the last 10m00s")
-	require.Equal(t, 1, e.run("", "check", "failures", "--since", "2h").status)
+	e.exits(1, "check failures --since 2h")
 }
 
 func TestTheServerIsChecked(t *testing.T) {
-	server := testkit.Start(t, "--maxmemory", "100mb")
-	e := &env{t: t, url: "redis://" + server.Addr()}
-	calm := "memory=80,ping=1m"
-	r := e.run("", "check", "server", "--warn", calm, "--crit", calm)
-	require.Equal(t, 0, r.status, r.out)
-	require.Regexp(t, `^OK  Redis \S+ answers, \d+ % of its memory used`, r.out)
-	require.Equal(t, 2, e.run("", "check", "server", "--crit", "memory=0.1,ping=1m").status)
-	require.Equal(t, 2, e.run("", "check", "server", "--crit", "ping=0").status)
+	e, _ := newReal(t, "--maxmemory", "100mb")
+	calm := []string{"check", "server", "--warn", "memory=80,ping=1m", "--crit", "memory=80,ping=1m"}
+	require.Regexp(t, `^OK  Redis \S+ answers, \d+ % of its memory used`, e.ok(calm...))
+	e.exits(2, "check server --crit memory=0.1,ping=1m")
+	e.exits(2, "check server --crit ping=0")
 
-	rdb := server.Client(t)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	r = e.run("", "check", "server", "--warn", calm, "--crit", calm)
+	e.redis("config set maxmemory-policy allkeys-lru")
+	r := e.run("", append(calm, "--json")...)
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.out, "the server deletes jobs when its memory is full: its policy is allkeys-lru, not noeviction")
-
-	out := e.run("", "check", "server", "--warn", calm, "--crit", calm, "--json").out
 	var result struct {
 		Status  string
 		Metrics []struct{ Name string }
 	}
-	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	require.NoError(t, json.Unmarshal([]byte(r.out), &result))
 	require.Equal(t, "WARNING", result.Status)
 	require.Equal(t, "ping", result.Metrics[0].Name)
 }

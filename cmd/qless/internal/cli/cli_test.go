@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/cli"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -41,28 +42,55 @@ const noSleep = "GORACE=atexit_sleep_ms=0"
 
 // An env is a server, and the program with that server in its environment.
 type env struct {
-	*qlesstest.Server
-	t       *testing.T
-	url     string
-	environ []string
-	folder  string        // where the program runs
-	real    *qless.Client // in place of the client of Server
+	*qlesstest.Server // or nil
+	t                 *testing.T
+	url               string
+	environ           []string
+	folder            string          // where the program runs
+	real              *testkit.Server // in place of Server, or nil
+	rdb               *redis.Client
+	client            *qless.Client
 }
 
-func newEnv(t *testing.T) *env {
-	server := qlesstest.New(t)
-	return &env{Server: server, t: t, url: "redis://" + server.Addr()}
+func newEnv(t *testing.T) *env { return envOf(t, qlesstest.New(t)) }
+
+// newLiveEnv is newEnv with a running clock.
+func newLiveEnv(t *testing.T) *env {
+	server := must(qlesstest.Start())(t)
+	t.Cleanup(server.Close)
+	return envOf(t, server)
+}
+
+func envOf(t *testing.T, server *qlesstest.Server) *env {
+	url := "redis://" + server.Addr()
+	return &env{Server: server, t: t, url: url, rdb: server.Redis(), client: server.Client()}
 }
 
 // newStill returns an env with a stopped clock. The program's clock is stopped 45 s later.
 func newStill(t *testing.T) *env {
-	server := qlesstest.New(t)
-	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: server.Clock().Now, WorkerName: "test-worker"})
-	require.NoError(t, err)
-	at := server.Clock().Now().Add(45 * time.Second).Format(time.RFC3339Nano)
-	return &env{
-		Server: server, t: t, url: "redis://" + server.Addr(), environ: []string{atTime + "=" + at}, real: client,
-	}
+	e := newEnv(t)
+	e.client = must(e.NewClient(&qless.ClientConfig{WorkerName: "test-worker"}))(t)
+	at := e.Clock().Now().Add(45 * time.Second).Format(time.RFC3339Nano)
+	e.environ = []string{atTime + "=" + at}
+	return e
+}
+
+// newReal returns an env with a real server, and its client.
+func newReal(t *testing.T, arguments ...string) (*env, *qless.Client) {
+	server := testkit.Start(t, arguments...)
+	rdb := server.Client(t)
+	client := must(qless.New(rdb, nil))(t)
+	t.Cleanup(func() { _ = client.Close() })
+	return &env{t: t, url: "redis://" + server.Addr(), real: server, rdb: rdb, client: client}, client
+}
+
+// Client returns a client of the server.
+func (e *env) Client() *qless.Client { return e.client }
+
+// places are the servers for a test: one in memory, and a real one.
+var places = map[string]func(t *testing.T) *env{
+	"in memory": newEnv,
+	"real":      func(t *testing.T) *env { e, _ := newReal(t); return e },
 }
 
 // A run is the result of a run of the program.
@@ -73,8 +101,7 @@ type run struct {
 
 // command returns the program with its arguments, to be started.
 func (e *env) command(args ...string) *exec.Cmd {
-	program, err := os.Executable()
-	require.NoError(e.t, err)
+	program := must(os.Executable())(e.t)
 	command := exec.CommandContext(e.t.Context(), program, args...)
 	command.Env = []string{asProgram + "=1", "QLESS_REDIS_URL=" + e.url, "HOME=" + e.t.TempDir()}
 	command.Dir = e.folder
@@ -110,6 +137,20 @@ func (e *env) ok(args ...string) string {
 	return r.out
 }
 
+// fields runs the program with words as its arguments.
+func (e *env) fields(words string) run {
+	e.t.Helper()
+	return e.run("", strings.Fields(words)...)
+}
+
+// exits runs the program, which must end with a status, and returns its errors.
+func (e *env) exits(status int, words string) string {
+	e.t.Helper()
+	r := e.fields(words)
+	require.Equal(e.t, status, r.status, "%s: %s%s", words, r.out, r.errors)
+	return r.errors
+}
+
 // golden compares a text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
@@ -118,8 +159,7 @@ func golden(t *testing.T, name, text string) {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
+	want := must(os.ReadFile(path))(t)
 	require.Equal(t, string(want), text)
 }
 
@@ -130,23 +170,25 @@ func TestWrongUseIsStatus2(t *testing.T) {
 		require.Equal(t, 2, r.status, "%s: %s", args, r.errors)
 		require.Empty(t, r.out, args)
 	}
-	r := e.run("", "job", "put")
-	require.Contains(t, r.errors, "\nusage: qless job put QUEUE KLASS [DATA]\n")
+	require.Contains(t, e.exits(2, "job put"), "\nusage: qless job put QUEUE KLASS [DATA]\n")
 }
 
 func TestWithoutAServerTheStatusIs5(t *testing.T) {
 	e := newEnv(t)
-	r := e.run("", "queue", "ls", "--redis", "redis://:secret@127.0.0.1:1")
-	require.Equal(t, 5, r.status)
-	require.NotContains(t, r.errors, "secret")
-	require.Equal(t, 2, strings.Count(r.errors, "\n"), r.errors)
+	for _, words := range []string{"queue ls", "status", "doctor", "bench", "exporter"} {
+		r := e.fields(words + " --redis redis://:secret@127.0.0.1:1")
+		require.Equal(t, 5, r.status, words)
+		require.Empty(t, r.out, words)
+		require.NotContains(t, r.errors, "secret", words)
+		require.Regexp(t, "^qless: .*connection refused\nhint: --redis, \\$QLESS_REDIS_URL or a context "+
+			"names another server\n$", r.errors, words)
+	}
 }
 
 func TestNothingAskedIsStatus2(t *testing.T) {
-	var walk func(command *cobra.Command)
-	walk = func(command *cobra.Command) {
+	for _, command := range cli.All(cli.Root()) {
 		if !command.HasSubCommands() {
-			return
+			continue
 		}
 		args := strings.Fields(command.CommandPath())[1:]
 		for _, more := range [][]string{nil, {"--json"}} {
@@ -159,18 +201,13 @@ func TestNothingAskedIsStatus2(t *testing.T) {
 				require.Contains(t, errs.String(), "Usage:", args)
 			}
 		}
-		for _, below := range command.Commands() {
-			walk(below)
-		}
 	}
-	walk(cli.Root())
 }
 
 func TestNoOutputChangesTheTerminal(t *testing.T) {
 	e := newEnv(t)
 	const name = "q\u009b31m\u202e\x7f\x1b[31m"
-	_, err := e.Client().Queue(name).Put(t.Context(), name, nil, qless.JID(name), qless.Tags{name})
-	require.NoError(t, err)
+	must(e.Client().Queue(name).Put(t.Context(), name, nil, qless.JID(name), qless.Tags{name}))(t)
 	for _, args := range [][]string{
 		{"queue", "ls", "--json"}, {"queue", "ls"}, {"job", "show", name, "--json"}, {"job", "show", name},
 		{"status", "--namespace", name}, {"status", "--json"}, {"tag", "ls", "--json"},

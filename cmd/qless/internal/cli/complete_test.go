@@ -13,19 +13,21 @@ func TestNamesAreCompleted(t *testing.T) {
 	stop := follow(t, e.Client())
 	defer stop()
 	for words, names := range map[string]string{
-		"queue show m":         "mail",
-		"queue move mail r":    "reports",
-		"job ls --queue r":     "reports",
-		"job find --klass T":   "Tidy",
-		"job show w":           "waiting",
-		"failed ls t":          "timeout",
-		"recur show h":         "hourly",
-		"schedule show n":      "nightly",
-		"worker show night":    "night-worker",
-		"tag jobs u":           "urgent",
-		"limit show s":         "shop",
-		"job put mail T":       "Tidy",
-		"queue show mail mail": "",
+		"queue show m":          "mail",
+		"queue move mail r":     "reports",
+		"job ls --queue r":      "reports",
+		"job find --klass T":    "Tidy",
+		"job show w":            "waiting",
+		"failed ls t":           "timeout",
+		"recur show h":          "hourly",
+		"schedule show n":       "nightly",
+		"worker show night":     "night-worker",
+		"tag jobs u":            "urgent",
+		"limit show s":          "shop",
+		"job put mail T":        "Tidy",
+		"queue show mail mail":  "",
+		"config set heart":      "heartbeat",
+		"config set mail-max-r": "mail-max-rate",
 	} {
 		r := e.run("", append([]string{"__completeNoDesc"}, strings.Fields(words)...)...)
 		require.Equal(t, 0, r.status, words)

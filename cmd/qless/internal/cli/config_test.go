@@ -11,7 +11,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestSettingsAreListedSetAndUnset(t *testing.T) {
@@ -30,20 +29,19 @@ func TestSettingsAreListedSetAndUnset(t *testing.T) {
 		e.run("", "config", "unset", "heartbeat", "php-thing", "--dry-run"))
 	e.ok("config", "unset", "heartbeat", "php-thing", "-y")
 	require.Equal(t, "60\n", e.ok("config", "get", "heartbeat"))
-	require.Equal(t, 3, e.run("", "config", "get", "php-thing").status)
+	e.exits(3, "config get php-thing")
 	require.Equal(t, "{\n  \"heartbeat\": \"60\"\n}\n", e.ok("config", "get", "heartbeat", "--json"))
 }
 
 func TestInvalidSettingIsRefusedBeforeConfirmation(t *testing.T) {
 	e := newEnv(t)
-	for _, args := range [][]string{
-		{"heartbeet", "30"}, {"heartbeat", "0"}, {"jobs-history-count", "2m"}, {"heartbeat", "soon"},
+	for _, args := range []string{
+		"heartbeet 30", "heartbeat 0", "jobs-history-count 2m", "heartbeat soon",
 	} {
-		r := e.run("", "config", "set", args[0], args[1], "--dry-run")
-		require.Equal(t, 2, r.status, args)
+		e.exits(2, "config set "+args+" --dry-run")
 	}
 	require.Contains(t, e.run("", "config", "set", "heartbeet", "30", "-y").errors, `"heartbeat"`)
-	screen, status := e.typing(e.command("config", "set", "heartbeat", "30")).typed("y\n")
+	screen, status := e.terminal("config set heartbeat 30").typed("y\n")
 	require.Equal(t, 0, status)
 	require.Contains(t, screen, "Set heartbeat to 30? [y/N]")
 	require.Equal(t, "30\n", e.ok("config", "get", "heartbeat"))
@@ -55,8 +53,7 @@ func filled(t *testing.T, client *qless.Client) {
 	require.NoError(t, client.Config().Set(ctx, "heartbeat", 30))
 	require.NoError(t, client.Queue("mail").SetMaxRate(ctx, 10, time.Minute))
 	for _, queue := range []string{"mail", "sms", "push"} {
-		_, err := client.Queue(queue).Put(ctx, "Welcome", nil)
-		require.NoError(t, err)
+		must(client.Queue(queue).Put(ctx, "Welcome", nil))(t)
 	}
 	require.NoError(t, client.Queue("mail").Pause(ctx))
 	require.NoError(t, client.Queue("sms").Pause(ctx))
@@ -78,8 +75,7 @@ func TestADumpIsLoadedElsewhere(t *testing.T) {
 			require.Equal(t, run{0, "nothing to change\n", ""}, r)
 			require.NoError(t, inspect.New(to.Client()).ForgetQueue(t.Context(), "sms"))
 			for _, queue := range []string{"mail", "sms"} {
-				_, err := to.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
-				require.NoError(t, err)
+				must(to.Client().Queue(queue).Put(t.Context(), "Welcome", nil))(t)
 			}
 			require.Equal(t, text, to.ok("config", "dump"))
 		})
@@ -99,8 +95,8 @@ func TestALoadChangesNothingUntilItIsConfirmed(t *testing.T) {
 	require.Equal(t, 0, r.status, r.errors)
 	golden(t, "config_load_clear.txt", r.out)
 	require.Equal(t, "would make 6 changes\n", r.errors)
-	require.Equal(t, 2, e.run("", "config", "load", path).status)
-	screen, status := e.typing(e.command("config", "load", path)).typed("no\n")
+	e.exits(2, "config load "+path)
+	screen, status := e.terminal("config load " + path).typed("no\n")
 	require.Equal(t, 0, status)
 	require.Contains(t, screen, "Make 3 changes? [y/N]")
 	require.Equal(t, before, e.ok("config", "dump"))
@@ -125,30 +121,8 @@ func TestAWrongDumpIsRefusedAsAWhole(t *testing.T) {
 		require.Equal(t, 2, r.status, "%s: %s", text, r.errors)
 		require.Equal(t, before, e.ok("config", "dump"), text)
 	}
-	require.Equal(t, 2, e.run("", "config", "load", "missing.json").status)
-	require.Equal(t, 0, e.run(`{"settings": {"colour": "blue"}}`,
-		"config", "load", "-", "--raw", "--yes").status)
+	e.exits(2, "config load missing.json")
+	r := e.run(`{"settings": {"colour": "blue"}}`, "config", "load", "-", "--raw", "--yes")
+	require.Equal(t, 0, r.status, r.errors)
 	require.Equal(t, "blue\n", e.ok("config", "get", "colour"))
-}
-
-// places are the servers for a test: one in memory, and a real one.
-var places = map[string]func(t *testing.T) *env{
-	"in memory": newEnv,
-	"real":      newRealEnv,
-}
-
-func newRealEnv(t *testing.T) *env {
-	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return &env{t: t, url: "redis://" + server.Addr(), real: client}
-}
-
-// Client returns a client of the server.
-func (e *env) Client() *qless.Client {
-	if e.real != nil {
-		return e.real
-	}
-	return e.Server.Client()
 }

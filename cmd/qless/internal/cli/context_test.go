@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,19 +20,18 @@ type desk struct {
 	extra []string
 }
 
-func newDesk(t *testing.T) *desk {
-	return &desk{env: newEnv(t), home: t.TempDir()}
-}
+func newDesk(t *testing.T) *desk { return &desk{env: newEnv(t), home: t.TempDir()} }
 
-func (d *desk) environment() []string {
-	return append([]string{asProgram + "=1", noSleep, "HOME=" + d.home}, d.extra...)
+// command returns the program in the environment of the user.
+func (d *desk) command(args ...string) *exec.Cmd {
+	command := d.env.command(args...)
+	command.Env = append([]string{asProgram + "=1", noSleep, "HOME=" + d.home}, d.extra...)
+	return command
 }
 
 func (d *desk) run(input string, args ...string) run {
 	d.t.Helper()
-	command := d.command(args...)
-	command.Env = d.environment()
-	return d.finish(command, input)
+	return d.finish(d.command(args...), input)
 }
 
 func (d *desk) ok(args ...string) run {
@@ -39,6 +39,14 @@ func (d *desk) ok(args ...string) run {
 	r := d.run("", args...)
 	require.Equal(d.t, 0, r.status, r.errors)
 	return r
+}
+
+// exits runs the program, which must end with a status, and returns its errors.
+func (d *desk) exits(status int, words string) string {
+	d.t.Helper()
+	r := d.run("", strings.Fields(words)...)
+	require.Equal(d.t, status, r.status, "%s: %s", words, r.errors)
+	return r.errors
 }
 
 func (d *desk) file() string {
@@ -49,15 +57,12 @@ func TestAContextNamesAServerAndANamespace(t *testing.T) {
 	d := newDesk(t)
 	require.Equal(t, "no contexts\n", d.ok("context", "ls").out)
 	d.ok("context", "set", "here", "--redis", d.url, "--namespace", "mine:")
-	mine, err := qless.New(d.Redis(), &qless.ClientConfig{Namespace: "mine:"})
-	require.NoError(t, err)
-	_, err = mine.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
+	mine := must(qless.New(d.Redis(), &qless.ClientConfig{Namespace: "mine:"}))(t)
+	must(mine.Queue("mail").Put(t.Context(), "Welcome", nil))(t)
 	require.Contains(t, d.ok("queue", "ls", "--context", "here").out, "mail")
 	require.Equal(t, "no queues here; there are queues in mine: (--namespace)\n",
 		d.ok("queue", "ls", "--redis", d.url).out)
-	info, err := os.Stat(d.file())
-	require.NoError(t, err)
+	info := must(os.Stat(d.file()))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
@@ -93,12 +98,10 @@ func TestFlagBeatsEnvironmentBeatsContext(t *testing.T) {
 func TestTwoNamesOfAServerAreOneTooMany(t *testing.T) {
 	d := newDesk(t)
 	d.ok("context", "set", "a", "--redis", "redis://a")
-	require.Equal(t, 2, d.run("", "queue", "ls", "--context", "a", "--redis", "redis://b").status)
+	d.exits(2, "queue ls --context a --redis redis://b")
 	d.extra = []string{"QLESS_CONTEXT=a", "QLESS_REDIS_URL=redis://b"}
 	for _, args := range []string{"queue ls", "serve workq", "serve lmstfy"} {
-		r := d.run("", strings.Fields(args)...)
-		require.Equal(t, 2, r.status, args)
-		require.Contains(t, r.errors, "QLESS_CONTEXT", args)
+		require.Contains(t, d.exits(2, args), "QLESS_CONTEXT", args)
 	}
 }
 
@@ -107,9 +110,8 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 	r := d.run("rediss://ops:secret@redis.internal:6380/2\n",
 		"context", "set", "production", "--redis", "-", "--description", "look, but do not touch")
 	require.Equal(t, run{0, "", "added context production\n"}, r)
-	text, err := os.ReadFile(d.file())
-	require.NoError(t, err)
-	require.Contains(t, string(text), "secret", "it is needed to connect")
+	text := string(must(os.ReadFile(d.file()))(t))
+	require.Contains(t, text, "secret", "it is needed to connect")
 	d.ok("context", "set", "staging", "--redis", "redis://:secret@staging", "--namespace", "{s}:ql:")
 	d.ok("context", "use", "staging")
 
@@ -135,23 +137,20 @@ func TestAContextIsRemovedOnlyWhenConfirmed(t *testing.T) {
 	d := newDesk(t)
 	d.ok("context", "set", "a", "--redis", "redis://a")
 	d.ok("context", "use", "a")
-	require.Equal(t, 3, d.run("", "context", "use", "b").status)
-	require.Equal(t, 3, d.run("", "context", "rm", "b", "--yes").status)
-	require.Equal(t, 3, d.run("", "context", "show", "b").status)
-	require.Equal(t, 3, d.run("", "queue", "ls", "--context", "b").status)
+	for _, words := range []string{
+		"context use b", "context rm b --yes", "context show b", "queue ls --context b",
+	} {
+		d.exits(3, words)
+	}
 	require.Equal(t, 2, d.run("y\n", "context", "rm", "a").status)
 	require.Equal(t, run{0, "", "would remove context a\n"}, d.run("", "context", "rm", "a", "--dry-run"))
 
-	command := d.command("context", "rm", "a")
-	command.Env = d.environment()
-	screen, status := d.typing(command).typed("n\n")
+	screen, status := d.terminalOf(d.command("context", "rm", "a")).typed("n\n")
 	require.Equal(t, 0, status)
 	require.Contains(t, screen, "Remove context a? [y/N]")
 	require.Contains(t, d.ok("context", "ls").out, "redis://a")
 
-	command = d.command("context", "rm", "a")
-	command.Env = d.environment()
-	_, status = d.typing(command).typed("y\n")
+	_, status = d.terminalOf(d.command("context", "rm", "a")).typed("y\n")
 	require.Equal(t, 0, status)
 	require.Equal(t, "no contexts\n", d.ok("context", "ls").out)
 	require.Contains(t, d.ok("context", "show").out, "localhost", "it is in use no more")
@@ -163,18 +162,19 @@ func TestTheFolderOfContextsIsThatOfXDG(t *testing.T) {
 	d.extra = []string{"XDG_CONFIG_HOME=" + folder}
 	d.ok("context", "set", "a", "--redis", "redis://a")
 	require.FileExists(t, filepath.Join(folder, "qless", "contexts.json"))
-	left, err := os.ReadDir(filepath.Join(folder, "qless"))
-	require.NoError(t, err)
+	left := must(os.ReadDir(filepath.Join(folder, "qless")))(t)
 	require.Len(t, left, 1, "no draft is left behind")
 	require.Equal(t, "a\n:4\n", d.ok("__complete", "context", "use", "").out)
 }
 
 func TestWithoutAHomeThereAreNoContexts(t *testing.T) {
 	d := newDesk(t)
-	command := d.command("queue", "ls", "--redis", d.url)
-	command.Env = []string{asProgram + "=1", noSleep}
-	require.Equal(t, 0, d.finish(command, "").status)
-	command = d.command("context", "set", "a", "--redis", "redis://a")
-	command.Env = []string{asProgram + "=1", noSleep}
-	require.Equal(t, 1, d.finish(command, "").status)
+	for words, status := range map[string]int{
+		"queue ls --redis " + d.url:       0,
+		"context set a --redis redis://a": 1,
+	} {
+		command := d.command(strings.Fields(words)...)
+		command.Env = []string{asProgram + "=1", noSleep}
+		require.Equal(t, status, d.finish(command, "").status, words)
+	}
 }

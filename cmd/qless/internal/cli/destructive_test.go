@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,46 +11,20 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// destructive are the commands that need confirmation, with arguments for the scene.
-var destructive = []string{
-	"queue pause mail",
-	"queue forget old",
-	"queue move mail slow",
-	"job cancel failed running",
-	"job unfail failed failed-too",
-	"job move waiting --to slow",
-	"job timeout running",
-	"job undepend child --all",
-	"job edit waiting --data 1",
-	"failed unfail timeout",
-	"failed cancel timeout",
-	"recur cancel hourly",
-	"schedule forget nightly",
-	"worker forget test-worker",
-	"limit unset shop",
-	"limit hold shop 1m",
-}
-
-// harmless are the commands for changes without a question.
-var harmless = []string{
-	"queue resume sms",
-	"job put mail Welcome",
-	"job unfail failed",
-	"job promote later",
-	"job priority waiting --to 3",
-	"job tag waiting --tag x",
-	"job untag waiting --tag urgent",
-	"job track later",
-	"job untrack waiting",
-	"job depend child --on running",
-	"job undepend child --on waiting",
-	"job log waiting -m hello",
-	"recur put reports Daily --every 24h",
-	"recur set hourly --every 2h",
-	"recur run hourly",
-	"schedule run nightly",
-	"limit set shop --concurrency 3",
-	"limit hold shop 0",
+// changes returns the commands of asJSON that change the namespace, with or without confirmation.
+func changes(confirmed bool) (all []string) {
+	nouns := []string{"queue", "job", "failed", "recur", "schedule", "limit"}
+	for path, words := range asJSON {
+		noun, _, _ := strings.Cut(path, " ")
+		args, isConfirmed := strings.CutSuffix(words, " --yes")
+		switch {
+		case readOnly(path) || path == "queue history":
+		case path == "queue forget": // the queue has nothing to forget
+		case slices.Contains(nouns, noun) && isConfirmed == confirmed:
+			all = append(all, path+" "+args)
+		}
+	}
+	return all
 }
 
 // busy returns an env with the scene for a command, and a function to read all keys of the env.
@@ -57,8 +32,7 @@ func busy(t *testing.T, words string) (*env, func() testkit.Keyspace) {
 	e := newStill(t)
 	scene(t, e.Client())
 	require.NoError(t, e.Client().Limit("shop").Hold(t.Context(), time.Minute))
-	jid, err := e.Client().Queue("old").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	jid := must(e.Client().Queue("old").Put(t.Context(), "K", nil))(t)
 	require.NoError(t, e.Client().Cancel(t.Context(), jid)) // which leaves a queue without jobs
 	if strings.HasPrefix(words, "schedule") {
 		follow(t, e.Client())()
@@ -67,7 +41,11 @@ func busy(t *testing.T, words string) (*env, func() testkit.Keyspace) {
 }
 
 func TestWhatDestroysHasToBeConfirmed(t *testing.T) {
-	for _, words := range destructive {
+	more := []string{
+		"queue forget old", "job unfail failed failed-too", "job undepend child --all",
+		"worker forget test-worker",
+	}
+	for _, words := range append(changes(true), more...) {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
 			e, keys := busy(t, words)
@@ -88,7 +66,7 @@ func TestWhatDestroysHasToBeConfirmed(t *testing.T) {
 }
 
 func TestADryRunChangesNothing(t *testing.T) {
-	for _, words := range harmless {
+	for _, words := range append(changes(false), "limit hold shop 0") {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
 			e, keys := busy(t, words)

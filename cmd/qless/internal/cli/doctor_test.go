@@ -9,22 +9,17 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // examined is a real server with a waiting job.
-func examined(t *testing.T) (*env, *redis.Client) {
-	server := testkit.Start(t, "--appendonly", "yes")
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("lost"))
-	require.NoError(t, err)
-	return &env{t: t, url: "redis://" + server.Addr()}, rdb
+func examined(t *testing.T) *env {
+	e, _ := newReal(t, "--appendonly", "yes")
+	e.put("mail", "Welcome", 0, qless.JID("lost"))
+	return e
 }
 
 func TestDoctorOfAHealthyNamespaceIs0(t *testing.T) {
-	e, _ := examined(t)
+	e := examined(t)
 	r := e.run("", "doctor")
 	require.Equal(t, 0, r.status, r.out)
 	require.Contains(t, r.out, "namespace ql:  1 job, ")
@@ -33,8 +28,8 @@ func TestDoctorOfAHealthyNamespaceIs0(t *testing.T) {
 }
 
 func TestDoctorOfABrokenNamespaceIs1(t *testing.T) {
-	e, rdb := examined(t)
-	require.NoError(t, rdb.ZRem(t.Context(), "ql:q:mail-work", "lost").Err())
+	e := examined(t)
+	e.redis("zrem ql:q:mail-work lost")
 	r := e.run("", "doctor")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.out, "1 lost, broken, can be repaired\n  ")
@@ -53,28 +48,25 @@ func TestDoctorOfABrokenNamespaceIs1(t *testing.T) {
 }
 
 func TestAnIncompleteJobIsMovedIntoAQueue(t *testing.T) {
-	e, rdb := examined(t)
-	require.NoError(t, rdb.HDel(t.Context(), "ql:j:lost", "queue", "state").Err())
+	e := examined(t)
+	e.redis("hdel ql:j:lost queue state")
 	require.Contains(t, e.run("", "doctor").out, "qless job move lost --to QUEUE\n")
-	require.Equal(t, 0, e.run("", "job", "move", "lost", "--to", "mail", "--yes").status)
-	r := e.run("", "doctor")
-	require.Equal(t, 0, r.status, r.out)
+	e.ok("job", "move", "lost", "--to", "mail", "--yes")
+	e.ok("doctor")
 }
 
 func TestDoctorRepairsWhenConfirmed(t *testing.T) {
-	e, rdb := examined(t)
+	e := examined(t)
 	isLost := func() bool {
-		_, err := rdb.ZScore(t.Context(), "ql:q:mail-work", "lost").Result()
+		_, err := e.rdb.ZScore(t.Context(), "ql:q:mail-work", "lost").Result()
 		return err == redis.Nil
 	}
-	require.NoError(t, rdb.ZRem(t.Context(), "ql:q:mail-work", "lost").Err())
+	e.redis("zrem ql:q:mail-work lost")
 	require.Equal(t, 2, e.run("y\n", "doctor", "--fix").status, "this is no terminal")
 	require.True(t, isLost())
-	r := e.run("", "doctor", "--fix", "--dry-run")
-	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errors, "would repair 1 finding")
+	require.Contains(t, e.exits(1, "doctor --fix --dry-run"), "would repair 1 finding")
 	require.True(t, isLost())
-	r = e.run("", "doctor", "--fix", "--yes")
+	r := e.run("", "doctor", "--fix", "--yes")
 	require.Equal(t, 0, r.status, r.errors)
 	require.Contains(t, r.out, "repaired: ")
 	require.Contains(t, r.errors, "1 of 1 finding repaired")
@@ -83,22 +75,19 @@ func TestDoctorRepairsWhenConfirmed(t *testing.T) {
 }
 
 func TestDoctorAsksOnATerminal(t *testing.T) {
-	e, rdb := examined(t)
-	require.NoError(t, rdb.ZRem(t.Context(), "ql:q:mail-work", "lost").Err())
-	s := e.terminal("doctor", "--fix")
-	s.shows("Repair 1 finding? [y/N]")
-	s.press("n\n")
-	require.Equal(t, 1, s.exit())
-	s.shows("nothing was done")
-
-	s = e.terminal("doctor", "--fix")
-	s.shows("Repair 1 finding? [y/N]")
-	s.press("y\n")
-	require.Equal(t, 0, s.exit())
-	s.shows("1 of 1 finding repaired")
-}
-
-func TestDoctorWithoutAServerIs5(t *testing.T) {
-	e := newLiveEnv(t)
-	require.Equal(t, 5, e.run("", "doctor", "--redis", "redis://127.0.0.1:1").status)
+	e := examined(t)
+	e.redis("zrem ql:q:mail-work lost")
+	for _, test := range []struct {
+		keys, says string
+		status     int
+	}{
+		{"n\n", "nothing was done", 1},
+		{"y\n", "1 of 1 finding repaired", 0},
+	} {
+		s := e.terminal("doctor --fix")
+		s.shows("Repair 1 finding? [y/N]")
+		s.press(test.keys)
+		require.Equal(t, test.status, s.exit(), test.keys)
+		s.shows(test.says)
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
@@ -71,15 +70,24 @@ func TestProgramsAreFoundInLinesOfAShell(t *testing.T) {
 	require.NoError(t, check([]string{"queue", "pause", "mail", "--yes"}))
 }
 
-func TestCommandsOfThePagesExist(t *testing.T) {
-	pages, err := filepath.Glob("../../../../docs/*.md")
+// pages returns the texts of the pages by their names.
+func pages(t *testing.T) map[string]string {
+	names, err := filepath.Glob("../../../../docs/*.md")
 	require.NoError(t, err)
+	pages := map[string]string{}
+	for _, name := range append(names, "../../../../README.md") {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		pages[name] = string(text)
+	}
+	return pages
+}
+
+func TestCommandsOfThePagesExist(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 	found := 0
-	for _, page := range append(pages, "../../../../README.md") {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, lines := range block.FindAllStringSubmatch(string(text), -1) {
+	for page, text := range pages(t) {
+		for _, lines := range block.FindAllStringSubmatch(text, -1) {
 			if lines[1] != "" && lines[1] != "sh" {
 				continue
 			}
@@ -104,40 +112,26 @@ func TestEachSectionOfTheHelpIsOfACommand(t *testing.T) {
 }
 
 func TestExamplesOfCommandsExist(t *testing.T) {
-	var walk func(command *cobra.Command)
-	walk = func(command *cobra.Command) {
+	for _, command := range All(Root()) {
 		for _, run := range programs(command.Example) {
 			require.NoError(t, check(run), "%s: qless %s", command.CommandPath(), strings.Join(run, " "))
 		}
-		for _, below := range command.Commands() {
-			walk(below)
-		}
 	}
-	walk(Root())
 }
 
 // foreignFlags are flags of other programs mentioned on pages, and the common beginning of several.
 var foreignFlags = []string{"cmdlog-"}
 
 func TestFlagsOfThePagesExist(t *testing.T) {
-	pages, err := filepath.Glob("../../../../docs/*.md")
-	require.NoError(t, err)
 	flags := map[string]bool{"help": true}
-	var walk func(command *cobra.Command)
-	walk = func(command *cobra.Command) {
+	for _, command := range All(Root()) {
 		for _, set := range []*pflag.FlagSet{command.Flags(), command.PersistentFlags()} {
 			set.VisitAll(func(flag *pflag.Flag) { flags[flag.Name] = true })
 		}
-		for _, below := range command.Commands() {
-			walk(below)
-		}
 	}
-	walk(Root())
 	inline, found := regexp.MustCompile("`--([a-z-]+)[^`]*`"), 0
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, flag := range inline.FindAllStringSubmatch(string(text), -1) {
+	for page, text := range pages(t) {
+		for _, flag := range inline.FindAllStringSubmatch(text, -1) {
 			if found++; !flags[flag[1]] && !slices.Contains(foreignFlags, flag[1]) {
 				t.Errorf("%s: --%s", page, flag[1])
 			}

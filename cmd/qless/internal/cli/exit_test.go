@@ -59,14 +59,6 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereHasAHint(t *testing.T) {
-	e := newEnv(t)
-	r := e.fields("status --redis redis://127.0.0.1:1")
-	require.Equal(t, 5, r.status)
-	require.Contains(t, r.errors, "connection refused\n"+
-		"hint: --redis, $QLESS_REDIS_URL or a context names another server\n")
-}
-
 func TestJobsThatAreLeftAreNamed(t *testing.T) {
 	e := newEnv(t)
 	scene(t, e.Client())
@@ -79,17 +71,11 @@ func TestJobsThatAreLeftAreNamed(t *testing.T) {
 }
 
 func TestARefusalOfTheServerHasAHint(t *testing.T) {
-	e := newRealEnv(t)
-	ctx := t.Context()
-	full := e.Client().Redis()
-	require.NoError(t, full.ConfigSet(ctx, "maxmemory", "1").Err())
-	r := e.fields("job put mail Welcome")
-	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errors, "\nhint: free memory or raise maxmemory\n")
-	require.NoError(t, full.ConfigSet(ctx, "maxmemory", "0").Err())
-
-	require.NoError(t, full.Do(ctx, "ACL", "SETUSER", "default", "-evalsha", "-eval").Err())
-	r = e.fields("job put mail Welcome")
-	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errors, "\nhint: grant the user the permissions in docs/security.md\n")
+	e, _ := newReal(t)
+	e.redis("config set maxmemory 1")
+	require.Contains(t, e.exits(1, "job put mail Welcome"), "\nhint: free memory or raise maxmemory\n")
+	e.redis("config set maxmemory 0")
+	e.redis("acl setuser default -evalsha -eval")
+	require.Contains(t, e.exits(1, "job put mail Welcome"),
+		"\nhint: grant the user the permissions in docs/security.md\n")
 }

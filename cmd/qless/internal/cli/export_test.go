@@ -25,3 +25,12 @@ func StopClock(text string) {
 func Root() *cobra.Command {
 	return commands(&place.Place{Console: &out.Console{Out: io.Discard, Err: io.Discard}})
 }
+
+// All returns a command and all commands below it.
+func All(command *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{command}
+	for _, below := range command.Commands() {
+		all = append(all, All(below)...)
+	}
+	return all
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/cmd/qless/internal/cli"
@@ -26,12 +27,17 @@ func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	return printed.String(), status
 }
 
-// FuzzJobsOfAFile puts the jobs of any file, and then the jobs not yet put.
-func FuzzJobsOfAFile(f *testing.F) {
+// serverOf starts the server of the program.
+func serverOf(f *testing.F) *redis.Client {
 	server := testkit.Start(f)
 	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())
 	f.Setenv("HOME", f.TempDir())
-	rdb := server.Client(f)
+	return server.Client(f)
+}
+
+// FuzzJobsOfAFile puts the jobs of any file, and then the jobs not yet put.
+func FuzzJobsOfAFile(f *testing.F) {
+	rdb := serverOf(f)
 	for _, line := range []string{
 		`{"queue": "q", "klass": "K", "data": {"a": 1}, "jid": "a", "tags": ["x"], "depends": ["b"]}`,
 		`{"queue": "q", "klass": "K", "jid": "b", "priority": 3, "delay": "90s", "unique": ["a", 1], "ttl": 60}`,
@@ -64,10 +70,7 @@ func FuzzJobsOfAFile(f *testing.F) {
 // FuzzDump loads any dump. If that succeeds, it requires the same dump afterwards, and loads it
 // again.
 func FuzzDump(f *testing.F) {
-	server := testkit.Start(f)
-	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())
-	f.Setenv("HOME", f.TempDir())
-	rdb := server.Client(f)
+	rdb := serverOf(f)
 	for _, dump := range []string{
 		`{"settings": {"heartbeat": "60", "x": "y"}, "paused": ["q"], "limits": {"l": {"concurrency": 3}}}`,
 		`{"limits": {"a:*": {"rate": 5, "per": "1m"}}}`, `{"paused": [""]}`, `{"settings": {"grace-period": -1}}`,

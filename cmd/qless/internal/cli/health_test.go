@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,51 +23,47 @@ var troubles = []struct {
 	cause  func(s *sickServer)
 }{
 	{"works", func(*sickServer) {}},
-	{"is down", func(s *sickServer) { s.Kill() }},
-	{"hangs", func(s *sickServer) { s.Suspend() }},
+	{"is down", func(s *sickServer) { s.real.Kill() }},
+	{"hangs", func(s *sickServer) { s.real.Suspend() }},
 	{"is loading its data", (*sickServer).load},
-	{"is a replica", func(s *sickServer) { s.Refuse(s.t, "READONLY") }},
-	{"lacks replicas (`NOREPLICAS`)", func(s *sickServer) { s.Refuse(s.t, "NOREPLICAS") }},
-	{"can't save (`MISCONF`)", func(s *sickServer) { s.Refuse(s.t, "MISCONF") }},
-	{"is full (`OOM`)", func(s *sickServer) { s.Refuse(s.t, "OOM") }},
+	{"is a replica", func(s *sickServer) { s.real.Refuse(s.t, "READONLY") }},
+	{"lacks replicas (`NOREPLICAS`)", func(s *sickServer) { s.real.Refuse(s.t, "NOREPLICAS") }},
+	{"can't save (`MISCONF`)", func(s *sickServer) { s.real.Refuse(s.t, "MISCONF") }},
+	{"is full (`OOM`)", func(s *sickServer) { s.real.Refuse(s.t, "OOM") }},
 	{"knows another password", func(s *sickServer) {
-		s.do("ACL", "SETUSER", "app", "resetpass", ">other")
-		s.do("CLIENT", "KILL", "USER", "app")
+		s.redis("acl setuser app resetpass >other")
+		s.redis("client kill user app")
 	}},
-	{"denies scripts", func(s *sickServer) { s.do("ACL", "SETUSER", "app", "-evalsha", "-eval") }},
+	{"denies scripts", func(s *sickServer) { s.redis("acl setuser app -evalsha -eval") }},
 	{"denies all commands but `PING`", func(s *sickServer) {
-		s.do("ACL", "SETUSER", "app", "-@all", "+ping")
+		s.redis("acl setuser app -@all +ping")
 	}},
-	{"denies the channels", func(s *sickServer) { s.do("ACL", "SETUSER", "app", "resetchannels") }},
+	{"denies the channels", func(s *sickServer) { s.redis("acl setuser app resetchannels") }},
 	{"is of a cluster that is down", func(s *sickServer) { s.loseSlot("{shop}") }},
 	{"is of a cluster without the slot", func(s *sickServer) {
-		s.do("CONFIG", "SET", "cluster-require-full-coverage", "no")
+		s.redis("config set cluster-require-full-coverage no")
 		s.loseSlot("{mail}")
 	}},
 }
 
 // A sickServer is a server that gets into trouble.
-type sickServer struct {
-	*checkedServer
-	*testkit.Server
-}
+type sickServer struct{ *env }
 
 // load makes the server load its data for longer than the test takes.
 func (s *sickServer) load() {
 	for i := range 2000 {
-		require.NoError(s.t, s.rdb.Set(s.t.Context(), fmt.Sprint("key", i), strings.Repeat("x", 1024), 0).Err())
+		s.redis(fmt.Sprintf("set key%d %s", i, strings.Repeat("x", 1024)))
 	}
-	s.do("CONFIG", "SET", "rdbcompression", "no", "key-load-delay", 50_000,
-		"loading-process-events-interval-bytes", 1024)
-	go func() { _ = s.Client(s.t).Do(context.Background(), "DEBUG", "RELOAD").Err() }()
+	s.redis("config set rdbcompression no key-load-delay 50000 " +
+		"loading-process-events-interval-bytes 1024")
+	go func() { _ = s.real.Client(s.t).Do(context.Background(), "DEBUG", "RELOAD").Err() }()
 	testkit.Until(s.t, "the server loads", func() bool {
 		return redis.IsLoadingError(s.rdb.Get(s.t.Context(), "key").Err())
 	})
 }
 
 func TestHealthIsAsTheTableSays(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../../../../docs/operations.md"))(t)
 	for _, trouble := range troubles {
 		t.Run(trouble.server, func(t *testing.T) {
 			t.Parallel()
@@ -82,13 +76,12 @@ func TestHealthIsAsTheTableSays(t *testing.T) {
 
 func newSickServer(t *testing.T, inCluster bool) *sickServer {
 	if inCluster {
-		return &sickServer{checkedServer: newClusterNode(t)}
+		return &sickServer{newClusterNode(t)}
 	}
-	server := testkit.Start(t, "--enable-debug-command", "yes")
-	s := &sickServer{&checkedServer{&env{t: t}, server.Client(t)}, server}
-	s.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
-	s.url = "redis://app:secret@" + server.Addr()
-	return s
+	e, _ := newReal(t, "--enable-debug-command", "yes")
+	e.redis("acl setuser app on >secret ~* &* +@all")
+	e.url = "redis://app:secret@" + e.real.Addr()
+	return &sickServer{e}
 }
 
 // health returns the cells of the table: the result of each check once the server is in trouble.
@@ -119,19 +112,14 @@ func (s *sickServer) health(cause func(*sickServer)) (cells []string) {
 
 // start starts servers in trouble, and returns their outcomes.
 func (s *sickServer) start() string {
-	command := s.command("serve", "--workq", anywhere, "--timeout", "2s")
-	out, err := command.StdoutPipe()
-	require.NoError(s.t, err)
-	require.NoError(s.t, command.Start())
-	listens := bufio.NewScanner(out).Scan()
-	if listens {
-		require.NoError(s.t, command.Process.Kill())
-	}
-	_ = command.Wait()
-	if listens {
+	f := s.begin("serve --timeout 2s --workq " + anywhere)
+	if _, listens := <-f.lines; listens {
+		require.NoError(s.t, f.command.Process.Kill())
+		_ = f.command.Wait()
 		return "serves"
 	}
-	return fmt.Sprint(command.ProcessState.ExitCode())
+	_ = f.command.Wait()
+	return fmt.Sprint(f.command.ProcessState.ExitCode())
 }
 
 // worker starts a worker, and waits until the server has answered it.
@@ -140,21 +128,18 @@ func (s *sickServer) worker() *qless.Worker {
 	if s.environ != nil {
 		config.Namespace = "{mail}:ql:"
 	}
-	client, err := qless.Dial(s.t.Context(), s.url, config)
-	require.NoError(s.t, err)
-	_, err = client.Queue("mail").Put(s.t.Context(), "Mail", nil)
-	require.NoError(s.t, err)
-	worker, err := qless.NewWorker(client, qless.WorkerConfig{
+	client := must(qless.Dial(s.t.Context(), s.url, config))(s.t)
+	must(client.Queue("mail").Put(s.t.Context(), "Mail", nil))(s.t)
+	worker := must(qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"mail"}, PollInterval: time.Second,
-	})
-	require.NoError(s.t, err)
+	}))(s.t)
 	worker.Handle("Mail", nothing)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
 	s.t.Cleanup(func() {
-		if s.Server != nil {
-			s.Kill() // otherwise a stopping worker waits for the hanging server
+		if s.real != nil {
+			s.real.Kill() // otherwise a stopping worker waits for the hanging server
 		}
 		cancel()
 		testkit.Soon(s.t, "the end of the worker", ended)
@@ -175,12 +160,11 @@ func (s *sickServer) settled(worker *qless.Worker) string {
 		}
 		return answers > 3 || worker.Healthy() != nil
 	})
-	code := ""
-	for _, known := range []qless.Code{qless.ErrUnavailable, qless.ErrServer} {
-		if errors.Is(worker.Healthy(), known) {
-			code = map[qless.Code]string{
-				qless.ErrUnavailable: "`ErrUnavailable`", qless.ErrServer: "`ErrServer`"}[known]
-		}
+	switch health := worker.Healthy(); {
+	case errors.Is(health, qless.ErrServer):
+		return "`ErrServer`"
+	case errors.Is(health, qless.ErrUnavailable):
+		return "`ErrUnavailable`"
 	}
-	return cmp.Or(code, "nil")
+	return "nil"
 }

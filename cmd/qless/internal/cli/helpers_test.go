@@ -2,12 +2,10 @@ package cli_test
 
 import (
 	"context"
-	"io"
-	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -15,54 +13,49 @@ import (
 
 func nothing(context.Context, *qless.Job) error { return nil }
 
-// fields runs the program with words as its arguments.
-func (e *env) fields(words string) run {
+// must returns the value of a call that must not fail.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// redis sends a command to the server.
+func (e *env) redis(words string) {
 	e.t.Helper()
-	return e.run("", strings.Fields(words)...)
+	var args []any
+	for word := range strings.FieldsSeq(words) {
+		args = append(args, word)
+	}
+	require.NoError(e.t, e.rdb.Do(e.t.Context(), args...).Err())
 }
 
-// A typing is a run of the program on a terminal with a typing user.
-type typing struct {
-	t       *testing.T
-	command *exec.Cmd
-	keys    io.Writer
-	shown   chan string
-}
-
-// onTerminal starts the program on a terminal with 80 columns.
-func (e *env) onTerminal(words string) *typing {
-	return e.typing(e.command(strings.Fields(words)...))
-}
-
-// typing starts a command on a terminal with 80 columns.
-func (e *env) typing(command *exec.Cmd) *typing {
+// as returns a client with the name of a worker, if any, and a clock stopped some time ago.
+func (e *env) as(worker string, ago time.Duration) *qless.Client {
 	e.t.Helper()
-	command.Env = append(command.Env, "TERM=xterm")
-	command.Env = append(command.Env, e.environ...)
-	tty, err := pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: 80})
-	require.NoError(e.t, err)
-	shown := make(chan string, 1)
-	go func() {
-		text, _ := io.ReadAll(tty) // ends with an error when the program does
-		shown <- string(text)
-	}()
-	e.t.Cleanup(func() { _ = tty.Close() })
-	return &typing{e.t, command, tty, shown}
+	at := time.Now().Add(-ago)
+	config := &qless.ClientConfig{WorkerName: worker, Clock: func() time.Time { return at }}
+	client := must(qless.New(e.rdb, config))(e.t)
+	e.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
-// typed types keys, and returns everything that was shown, and the status.
-func (c *typing) typed(keys string) (shown string, status int) {
-	c.t.Helper()
-	_, err := io.WriteString(c.keys, keys)
-	require.NoError(c.t, err)
-	shown = <-c.shown
-	_ = c.command.Wait()
-	return strings.ReplaceAll(shown, "\r\n", "\n"), c.command.ProcessState.ExitCode()
+// pop pops a number of jobs.
+func (e *env) pop(queue string, n int) []*qless.Job {
+	e.t.Helper()
+	jobs := must(e.Client().Queue(queue).Pop(e.t.Context(), n))(e.t)
+	require.Len(e.t, jobs, n)
+	return jobs
+}
+
+func (e *env) counts(queue string) qless.QueueCounts {
+	e.t.Helper()
+	return must(e.Client().Queue(queue).Counts(e.t.Context()))(e.t)
 }
 
 func jobOf(t *testing.T, client *qless.Client, jid string) *qless.Job {
 	t.Helper()
-	job, err := client.Job(t.Context(), jid)
-	require.NoError(t, err)
-	return job
+	return must(client.Job(t.Context(), jid))(t)
 }

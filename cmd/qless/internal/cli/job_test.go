@@ -38,8 +38,7 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	require.Equal(t, qless.Headers{"k": "v=w"}, job.Headers)
 	require.Equal(t, "ann", job.Options.Fair)
 	require.False(t, job.Until.IsZero())
-	holder, err := inspect.New(e.Client()).Holder(t.Context(), "invoice", 7)
-	require.NoError(t, err)
+	holder := must(inspect.New(e.Client()).Holder(t.Context(), "invoice", 7))(t)
 	require.Equal(t, "full", holder)
 
 	first := strings.TrimSpace(e.ok("job", "put", "mail", "Sync", "--unique-data", "--replace",
@@ -49,8 +48,7 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	at := e.Clock().Now().Add(time.Hour).Format(time.RFC3339)
 	jid := strings.TrimSpace(e.ok("job", "put", "mail", "Sync", "--at", at, "--unique", "x",
 		"--unique-for", "1m", "--keep-failed-for", "1h", "--unique", `"7"`))
-	holder, err = inspect.New(e.Client()).Holder(t.Context(), "x", "7")
-	require.NoError(t, err)
+	holder = must(inspect.New(e.Client()).Holder(t.Context(), "x", "7"))(t)
 	require.Equal(t, jid, holder)
 	require.Equal(t, qless.StateScheduled, jobOf(t, e.Client(), jid).State)
 }
@@ -78,14 +76,9 @@ func TestFoundJobsAreCanceledThroughAPipe(t *testing.T) {
 
 func TestCancelOfManyJobsTakesTheirDependents(t *testing.T) {
 	e := newEnv(t)
-	queue := e.Client().Queue("mail")
-	_, err := queue.Put(t.Context(), "Parent", nil, qless.JID("parent"))
-	require.NoError(t, err)
-	jids := []string{"parent"}
+	jids := []string{e.put("mail", "Parent", 0, qless.JID("parent"))}
 	for range 120 {
-		jid, err := queue.Put(t.Context(), "Child", nil, qless.DependsOn{"parent"})
-		require.NoError(t, err)
-		jids = append(jids, jid)
+		jids = append(jids, e.put("mail", "Child", 0, qless.DependsOn{"parent"}))
 	}
 	r := e.run(strings.Join(jids, "\n"), "job", "cancel", "-", "--yes")
 	require.Equal(t, run{0, "", "canceled 121 jobs\n"}, r)
@@ -111,39 +104,6 @@ func TestASearchGoesOnAtItsCursor(t *testing.T) {
 	}, all)
 }
 
-func TestASearchLooksWhereItIsTold(t *testing.T) {
-	e := newStill(t)
-	scene(t, e.Client())
-	for words, jids := range map[string]string{
-		"--tag urgent":                  "waiting waiting-too",
-		"--tag urgent --tag eu":         "waiting",
-		"-q mail -s scheduled":          "later",
-		"-s completed":                  "done",
-		"-g timeout":                    "failed-too failed",
-		"-g timeout --since 1999-01-01": "failed-too failed",
-		"-g timeout --until 1999-01-01": "",
-		"--jid grand":                   "grandchild",
-		"tag:urgent tag:eu":             "!",
-		"tag:urgent queue:mail":         "waiting waiting-too",
-		"state:scheduled":               "later",
-		"grand":                         "grandchild",
-		"failure:timeout":               "failed-too failed",
-		"data.nobody=1":                 "",
-		"--data nobody":                 "",
-		"-s recurring":                  "hourly",
-		"-q sms":                        "",
-		"-q mail -s failed,running":     "failed-too failed running",
-	} {
-		asked := append(strings.Fields("job find --jids"), strings.Fields(words)...)
-		if jids == "!" {
-			require.Equal(t, 2, e.run("", asked...).status, words)
-			continue
-		}
-		out := e.ok(asked...)
-		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
-	}
-}
-
 func TestListsOfJobs(t *testing.T) {
 	e := newStill(t)
 	scene(t, e.Client())
@@ -164,12 +124,30 @@ func TestListsOfJobs(t *testing.T) {
 		"recur ls":                             "hourly",
 		"job find -s depends":                  "child grandchild",
 		"job show waiting running":             "waiting running",
+
+		"job find --tag urgent":                  "waiting waiting-too",
+		"job find --tag urgent --tag eu":         "waiting",
+		"job find -q mail -s scheduled":          "later",
+		"job find -s completed":                  "done",
+		"job find -g timeout":                    "failed-too failed",
+		"job find -g timeout --since 1999-01-01": "failed-too failed",
+		"job find -g timeout --until 1999-01-01": "",
+		"job find --jid grand":                   "grandchild",
+		"job find tag:urgent queue:mail":         "waiting waiting-too",
+		"job find state:scheduled":               "later",
+		"job find grand":                         "grandchild",
+		"job find failure:timeout":               "failed-too failed",
+		"job find data.nobody=1":                 "",
+		"job find --data nobody":                 "",
+		"job find -s recurring":                  "hourly",
+		"job find -q sms":                        "",
+		"job find -q mail -s failed,running":     "failed-too failed running",
 	} {
 		out := e.ok(append(strings.Fields(words), "--jids")...)
 		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
 	}
-	r := e.fields("job ls -q mail --limit 1")
-	require.Equal(t, "1 of 2 jobs\n", r.errors)
+	require.Equal(t, "1 of 2 jobs\n", e.exits(0, "job ls -q mail --limit 1"))
+	e.exits(2, "job find --jids tag:urgent tag:eu")
 }
 
 // edit runs an editor that writes a text.
@@ -233,17 +211,13 @@ func TestAGraphIsBounded(t *testing.T) {
 
 func TestAnEndIsWaitedFor(t *testing.T) {
 	e := newEnv(t)
-	client := e.Client()
-	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("a"))
-	require.NoError(t, err)
+	e.put("mail", "Welcome", 0, qless.JID("a"))
 	command := e.command("job", "wait", "a")
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
+	out := must(command.StdoutPipe())(t)
 	require.NoError(t, command.Start())
-	jobs, err := client.Queue("mail").Pop(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, jobs[0].SetResult("sent"))
-	require.NoError(t, jobs[0].Complete(t.Context()))
+	job := e.pop("mail", 1)[0]
+	require.NoError(t, job.SetResult("sent"))
+	require.NoError(t, job.Complete(t.Context()))
 	text := make([]byte, 100)
 	n, _ := out.Read(text)
 	require.NoError(t, command.Wait())
@@ -266,54 +240,43 @@ func TestALimitThatNobodyHasSetIsWarnedOf(t *testing.T) {
 	require.NoError(t, e.Client().Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
 	r := e.run("", "job", "put", "mail", "Welcome", "--jid", "a", "--limits", "shop,shpo")
 	require.Equal(t, run{0, "a\n", "warning: the limit \"shpo\" is not set, and limits nothing\n"}, r)
-	r = e.run("", "job", "put", "mail", "Welcome", "--jid", "")
-	require.Contains(t, r.errors, "the jid is empty")
-	require.NotZero(t, r.status)
+	require.Contains(t, e.exits(2, "job put mail Welcome --jid="), "the jid is empty")
 }
 
-func TestAScheduledJobShowsWhenItIsDue(t *testing.T) {
+func TestAJobShowsWhenItIsDueAndItsLockEnds(t *testing.T) {
 	t.Parallel()
 	w := newWreck(t)
-	w.jobs("mail", "later", 0, qless.Delay(time.Hour))
-	require.Regexp(t, `\ndue\s+\d{4}-\S+ \S+ UTC \(in \S+\)`, w.ok("job", "show", "later"))
-	w.jobs("mail", "now", 0)
+	w.jobs("sms", "now", 0)
+	w.jobs("sms", "later", 0, qless.Delay(time.Hour))
+	w.jobs("mail", "running", 1)
+	w.lose("video", "lost")
+	for jid, shows := range map[string]string{
+		"later": `\ndue\s+\d{4}-\S+ \S+ UTC \(in \S+\)`, "running": `lock ends\s+\d{4}-`,
+		"lost": `lock ended\s+\d{4}-`,
+	} {
+		require.Regexp(t, shows, w.ok("job", "show", jid))
+	}
 	require.NotContains(t, w.ok("job", "show", "now"), "\ndue")
-}
-
-func TestALockThatHasEndedIsToldSo(t *testing.T) {
-	t.Parallel()
-	w := newWreck(t)
-	w.lose("video", "film")
-	require.Regexp(t, `lock ended\s+\d{4}-`, w.ok("job", "show", "film"))
-	w.jobs("mail", "other", 1)
-	require.Regexp(t, `lock ends\s+\d{4}-`, w.ok("job", "show", "other"))
 }
 
 func TestBatchesAreShownAndChanged(t *testing.T) {
 	e := newStill(t)
 	ctx, client := t.Context(), e.Client()
-	batch, err := client.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Sum"})
-	require.NoError(t, err)
-	jids, err := batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}})
-	require.NoError(t, err)
-	jobs, err := client.Queue("files").Pop(ctx, 1)
-	require.NoError(t, err)
-	require.NoError(t, jobs[0].Fail(ctx, "g", "why"))
+	batch := must(client.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Sum"}))(t)
+	jids := must(batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}}))(t)
+	job := e.pop("files", 1)[0]
+	require.NoError(t, job.Fail(ctx, "g", "why"))
 	for _, words := range []string{"ls", "show " + batch.ID} {
 		require.Regexp(t, batch.ID+` +2 +2 +1 +open`, e.ok(strings.Fields("batch "+words)...))
 	}
 	require.ElementsMatch(t, jids, strings.Fields(e.ok("batch", "show", batch.ID, "--jids")))
 	e.ok("batch", "retry", batch.ID)
-	job, err := client.Job(ctx, jobs[0].JID)
-	require.NoError(t, err)
-	require.Equal(t, qless.StateWaiting, job.State)
+	require.Equal(t, qless.StateWaiting, jobOf(t, client, job.JID).State)
 	e.ok("batch", "commit", batch.ID)
 	require.Regexp(t, batch.ID+` +2 +2 +0 +depends`, e.ok("batch", "show", batch.ID))
 	e.ok("batch", "cancel", batch.ID, "--yes")
 	require.Contains(t, e.ok("batch", "ls"), "no batch waits for its members")
-	left, err := client.Jobs(ctx, jids...)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, must(client.Jobs(ctx, jids...))(t))
 }
 
 func TestFailuresOfATimeAreListedAndRepaired(t *testing.T) {
@@ -326,7 +289,7 @@ func TestFailuresOfATimeAreListedAndRepaired(t *testing.T) {
 	e.ok("failed", "unfail", "timeout", "--since", "1999-01-01", "--limit", "1", "--yes")
 	e.ok("failed", "cancel", "timeout", "--since", "1999-01-01", "--yes")
 	require.Equal(t, "no failed jobs\n", e.ok("failed", "ls"))
-	require.Equal(t, 2, e.fields("failed ls --since never").status)
+	e.exits(2, "failed ls --since never")
 }
 
 // importRows blocks. It is named in the stack of its job.
@@ -343,14 +306,11 @@ func TestTheStackOfARunningJobIsShown(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, worker.Start(t.Context()))
-	_, err = client.Queue("mail").Put(t.Context(), "Import", nil, qless.JID("import"))
-	require.NoError(t, err)
+	must(client.Queue("mail").Put(t.Context(), "Import", nil, qless.JID("import")))(t)
 	testkit.Soon(t, "the job runs", begun)
 	require.Contains(t, e.ok("job", "stack", "import"), "cli_test.importRows(")
 	require.Contains(t, e.ok("job", "stack", "import", "--json"), `"stack": "goroutine `)
 	close(end)
 	require.NoError(t, worker.Drain(t.Context()))
-	r := e.run("", "job", "stack", "import")
-	require.Equal(t, 3, r.status)
-	require.Contains(t, r.errors, "the job is complete")
+	require.Contains(t, e.exits(3, "job stack import"), "the job is complete")
 }

@@ -27,16 +27,13 @@ func TestTheJobsOfAFileArePut(t *testing.T) {
 			e := start(t)
 			r := e.run(jobLines, "job", "put", "mail", "Default", "--from", "-", "--jids")
 			require.Equal(t, run{0, "a\nc\nb\n", "put 3 jobs\n"}, r)
-			a, err := e.Client().Job(t.Context(), "a")
-			require.NoError(t, err)
+			a := jobOf(t, e.Client(), "a")
 			require.Equal(t, `{"n": 1.0}`, string(a.Data))
 			require.Equal(t, []any{"mail", "Welcome", 3, qless.Tags{"eu"}}, []any{a.Queue, a.Klass, a.Priority, a.Tags})
-			b, err := e.Client().Job(t.Context(), "b")
-			require.NoError(t, err)
+			b := jobOf(t, e.Client(), "b")
 			require.Equal(t, []string{"c"}, b.Dependencies, "though c comes after it")
 			require.Equal(t, 1, b.Retries)
-			c, err := e.Client().Job(t.Context(), "c")
-			require.NoError(t, err)
+			c := jobOf(t, e.Client(), "c")
 			require.Equal(t, []any{"sms", "Default", qless.StateScheduled}, []any{c.Queue, c.Klass, c.State})
 			require.Equal(t, qless.Headers{"k": "v"}, c.Headers)
 
@@ -67,8 +64,7 @@ func TestWrongLinesAreToldByNumberAndTheOthersPut(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Equal(t, "a\nb\n", r.out)
 	golden(t, "job_put_from_wrong.txt", r.errors)
-	kept, err := os.ReadFile(left)
-	require.NoError(t, err)
+	kept := must(os.ReadFile(left))(t)
 	require.Equal(t, strings.Split(wrongLines, "\n")[1:11], strings.Split(strings.TrimSpace(string(kept)), "\n"))
 
 	var sum struct {
@@ -87,9 +83,7 @@ func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
 	r := e.run(wrongLines, "job", "put", "mail", "--from", "-", "--stop-on-error")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errors, "put 0 jobs, 8 wrong, 4 not tried")
-	queues, err := e.Client().Queues(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, queues)
+	require.Empty(t, must(e.Client().Queues(t.Context()))(t))
 	// A job refused only by the library stops the command at that job.
 	r = e.run(`{"klass": "K", "retries": -5}`, "job", "put", "mail", "--from", "-", "--stop-on-error")
 	require.Equal(t, 1, r.status)
@@ -98,36 +92,28 @@ func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
 
 func TestCanceledJobsArePutAgain(t *testing.T) {
 	e := newEnv(t)
-	ctx := t.Context()
-	_, err := e.Client().Queue("mail").Put(ctx, "First", json.RawMessage(`{"big": 12345678901234567890}`),
+	ctx, client := t.Context(), e.Client()
+	must(client.Queue("mail").Put(ctx, "First", json.RawMessage(`{"big": 12345678901234567890}`),
 		qless.JID("first"), qless.Priority(7), qless.Tags{"x", "y"}, qless.Delay(time.Hour),
-		qless.Headers{"k": "v"}, qless.LockTime(90*time.Second), qless.Fair("ann"))
-	require.NoError(t, err)
-	_, err = e.Client().Queue("sms").Put(ctx, "Second", nil, qless.JID("second"), qless.DependsOn{"first"})
-	require.NoError(t, err)
-	jobs, err := e.Client().Jobs(ctx, "second", "first")
-	require.NoError(t, err)
-	array, err := json.MarshalIndent(jobs, "", "  ")
-	require.NoError(t, err)
-	first, err := json.MarshalIndent(jobs[1], "", "  ")
-	require.NoError(t, err)
-	second, err := json.Marshal(jobs[0])
-	require.NoError(t, err)
-
-	for _, text := range []string{string(array), string(first) + "\n" + string(second)} {
-		require.NoError(t, e.Client().Cancel(ctx, "first", "second"))
+		qless.Headers{"k": "v"}, qless.LockTime(90*time.Second), qless.Fair("ann")))(t)
+	must(client.Queue("sms").Put(ctx, "Second", nil, qless.JID("second"), qless.DependsOn{"first"}))(t)
+	jobs := must(client.Jobs(ctx, "second", "first"))(t)
+	array := string(must(json.MarshalIndent(jobs, "", "  "))(t))
+	first := string(must(json.MarshalIndent(jobs[1], "", "  "))(t))
+	second := string(must(json.Marshal(jobs[0]))(t))
+	kept := func(j *qless.Job) []any {
+		return []any{j.Queue, j.Klass, j.Priority, j.Tags, j.Headers, j.Options.LockTime, j.Options.Fair}
+	}
+	for _, text := range []string{array, first + "\n" + second} {
+		require.NoError(t, client.Cancel(ctx, "first", "second"))
 		r := e.run(text, "job", "put", "--from", "-")
 		require.Equal(t, run{0, "", "put 2 jobs\n"}, r)
-		again, err := e.Client().Jobs(ctx, "second", "first")
-		require.NoError(t, err)
+		again := must(client.Jobs(ctx, "second", "first"))(t)
 		require.Equal(t, []string{"first"}, again[0].Dependencies)
-		got, want := again[1], jobs[1]
-		require.Equal(t, `{"big":12345678901234567890}`, string(got.Data))
-		require.Equal(t,
-			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.Options.LockTime, want.Options.Fair},
-			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.Options.LockTime, got.Options.Fair})
+		require.Equal(t, `{"big":12345678901234567890}`, string(again[1].Data))
+		require.Equal(t, kept(jobs[1]), kept(again[1]))
 	}
-	r := e.run(string(array)[:len(array)-2]+"\n{", "job", "put", "--from", "-")
+	r := e.run(array[:len(array)-2]+"\n{", "job", "put", "--from", "-")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.errors, "not JSON")
 	require.Contains(t, r.errors, "2 there already")
@@ -146,19 +132,16 @@ func TestAJobThatIsShownCanceledAndPutAgainIsAsItWas(t *testing.T) {
 		"shared":    {qless.Fair("ann", qless.Weight(2)), qless.Limits{"api"}, qless.Headers{"k": "v"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newRealEnv(t)
-			queue := e.Client().Queue("mail")
-			_, err := queue.Put(t.Context(), "Other", nil, qless.JID("other"))
-			require.NoError(t, err)
-			_, err = queue.Put(t.Context(), "K", []int{1}, append(options, qless.JID("j"))...)
-			require.NoError(t, err)
-			shown := e.run("", "job", "show", "j", "--json")
-			require.Zero(t, shown.status, shown.errors)
-			require.Zero(t, e.run("", "job", "cancel", "j", "--yes").status)
-			r := e.run(shown.out, "job", "put", "--from", "-")
+			e, client := newReal(t)
+			e.put("mail", "Other", 0, qless.JID("other"))
+			options = append(options, qless.JID("j"))
+			must(client.Queue("mail").Put(t.Context(), "K", []int{1}, options...))(t)
+			shown := e.ok("job", "show", "j", "--json")
+			e.ok("job", "cancel", "j", "--yes")
+			r := e.run(shown, "job", "put", "--from", "-")
 			require.Equal(t, run{0, "", "put 1 job\n"}, r)
-			again := e.run("", "job", "show", "j", "--json")
-			require.Equal(t, withoutHistory(t, shown.out), withoutHistory(t, again.out))
+			again := e.ok("job", "show", "j", "--json")
+			require.Equal(t, withoutHistory(t, shown), withoutHistory(t, again))
 		})
 	}
 }
@@ -189,8 +172,7 @@ func TestALineHasAllOptionsOfAJob(t *testing.T) {
 		`"keep_for": 60, "keep_failed_for": -1, "fair": "ann", "weight": 2}`,
 		"job", "put", "mail", "--from", "-")
 	require.Equal(t, run{0, "", "put 1 job\n"}, r)
-	job, err := e.Client().Job(t.Context(), "j")
-	require.NoError(t, err)
+	job := jobOf(t, e.Client(), "j")
 	require.Equal(t, time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), job.Due.UTC())
 	require.Equal(t, []any{qless.OnFailureRun, qless.OnLostInPlace, `["invoice",7]`, "ann", qless.Weight(2)},
 		[]any{job.Options.OnFailure, job.Options.OnLost, job.Options.Unique.Key, job.Options.Fair, job.Options.Weight})
@@ -200,7 +182,7 @@ func TestALineHasAllOptionsOfAJob(t *testing.T) {
 }
 
 func TestAFileWithManyJobsIsPutInPages(t *testing.T) {
-	e := newRealEnv(t)
+	e, _ := newReal(t)
 	var text strings.Builder
 	const jobs = 3500
 	for i := range jobs {
@@ -208,32 +190,24 @@ func TestAFileWithManyJobsIsPutInPages(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "jobs.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
-	screen, status := e.typing(e.command("job", "put", "mail", "--from", path)).typed("")
+	screen, status := e.terminal("job put mail --from " + path).typed("")
 	require.Equal(t, 0, status, screen)
 	require.Contains(t, screen, "of 3500 jobs")
 	require.Contains(t, screen, "put 3500 jobs")
 	r := e.run("", "job", "put", "mail", "--from", path, "--dry-run")
 	require.Equal(t, run{0, "", "would put 3500 jobs\n"}, r)
-	counts, err := e.Client().Queue("mail").Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: jobs}, counts)
+	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: jobs}, e.counts("mail"))
 }
 
 func TestAPageWhoseAnswerIsLostIsNotPutTwice(t *testing.T) {
-	server := testkit.Start(t)
-	proxy := testkit.NewProxy(t, server.Addr())
-	client, err := qless.New(server.Client(t), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	e := &env{t: t, url: "redis://" + proxy.Addr()}
-	_, err = client.Queue("mail").PutMany(t.Context(), []qless.JobSpec{{Klass: "Load the script"}})
-	require.NoError(t, err)
+	e, client := newReal(t)
+	proxy := testkit.NewProxy(t, e.real.Addr())
+	e.url = "redis://" + proxy.Addr()
+	must(client.Queue("mail").PutMany(t.Context(), []qless.JobSpec{{Klass: "Load the script"}}))(t)
 	proxy.CutBeforeReply("Twice")
 	r := e.run(`{"klass": "Twice"}`, "job", "put", "mail", "--from", "-")
 	require.Equal(t, run{0, "", "put 1 job\n"}, r)
-	counts, err := client.Queue("mail").Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: 2}, counts)
+	require.Equal(t, qless.QueueCounts{Name: "mail", Waiting: 2}, e.counts("mail"))
 }
 
 func TestWhatIsLeftWhenTheServerIsGoneIsKept(t *testing.T) {
@@ -243,13 +217,12 @@ func TestWhatIsLeftWhenTheServerIsGoneIsKept(t *testing.T) {
 		"--redis", "redis://127.0.0.1:1", "--timeout", "2s")
 	require.Equal(t, 5, r.status, r.errors)
 	require.Contains(t, r.errors, "put 0 jobs, 4 not tried")
-	kept, err := os.ReadFile(left)
-	require.NoError(t, err)
+	kept := must(os.ReadFile(left))(t)
 	require.Regexp(t, `\{"jid":"[0-9a-f]{32}"\}\n$`, string(kept))
 	r = e.run("", "job", "put", "mail", "K", "--from", left)
 	require.Equal(t, run{0, "", "put 4 jobs\n"}, r)
-	require.Equal(t, 2, e.run("", "job", "put", "--from", "missing.jsonl").status)
-	require.Equal(t, 2, e.run("", "job", "put", "a", "b", "c", "--from", "-").status)
+	e.exits(2, "job put --from missing.jsonl")
+	e.exits(2, "job put a b c --from -")
 }
 
 func TestAByteOrderMarkIsNoPartOfTheFirstLine(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // oddData is data accepted by Lua but not by Go. Other clients may put it.
@@ -18,20 +17,14 @@ var oddData = map[string]string{
 
 // oddEnv returns an env with jobs with odd data.
 func oddEnv(t *testing.T) *env {
-	server := testkit.Start(t)
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	e := &env{t: t, url: "redis://" + server.Addr(), real: client}
+	e, client := newReal(t)
 	for jid, data := range oddData {
-		_, err := e.Client().Queue("mail").Put(t.Context(), "Send", nil, qless.JID(jid))
-		require.NoError(t, err)
-		require.NoError(t, rdb.HSet(t.Context(), "ql:j:"+jid, "data", data).Err())
+		e.put("mail", "Send", 0, qless.JID(jid))
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "data", data).Err())
 	}
-	_, err = e.Client().Queue("mail").Recur(t.Context(), "Send", nil, time.Hour,
-		qless.JID("ticks"), qless.Offset(time.Hour))
-	require.NoError(t, err)
-	require.NoError(t, rdb.HSet(t.Context(), "ql:r:ticks", "data", oddData["nan"]).Err())
+	must(client.Queue("mail").Recur(t.Context(), "Send", nil, time.Hour,
+		qless.JID("ticks"), qless.Offset(time.Hour)))(t)
+	require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:ticks", "data", oddData["nan"]).Err())
 	return e
 }
 
@@ -54,8 +47,7 @@ func TestOddDataIsChanged(t *testing.T) {
 		"job move nan raw hex --to slow --yes", "job tag nan raw hex --tag x", "job edit raw --data 1 --yes",
 		"job cancel nan --yes", "recur cancel ticks --yes",
 	} {
-		r := e.fields(words)
-		require.Equal(t, 0, r.status, "%s: %s", words, r.errors)
+		e.exits(0, words)
 	}
 	require.Equal(t, oddData["hex"], string(jobOf(t, e.Client(), "hex").Data))
 	require.Equal(t, "1", string(jobOf(t, e.Client(), "raw").Data))

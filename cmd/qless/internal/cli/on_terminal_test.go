@@ -13,15 +13,15 @@ import (
 func TestAPersonIsAsked(t *testing.T) {
 	e := newEnv(t)
 	scene(t, e.Client())
-	shown, status := e.onTerminal("job cancel failed failed-too").typed("n\n")
-	require.Contains(t, shown, "Cancel 2 jobs? [y/N] ")
-	require.Contains(t, shown, "nothing was done\n")
-	require.Equal(t, 0, status)
-	jobOf(t, e.Client(), "failed")
-
-	shown, status = e.onTerminal("job cancel failed failed-too").typed("y\n")
-	require.Contains(t, shown, "canceled 2 jobs\n")
-	require.Equal(t, 0, status)
+	for _, test := range []struct{ keys, says string }{
+		{"n\n", "nothing was done\n"}, {"y\n", "canceled 2 jobs\n"},
+	} {
+		jobOf(t, e.Client(), "failed")
+		shown, status := e.terminal("job cancel failed failed-too").typed(test.keys)
+		require.Contains(t, shown, "Cancel 2 jobs? [y/N] ")
+		require.Contains(t, shown, test.says)
+		require.Equal(t, 0, status)
+	}
 	_, err := e.Client().Job(t.Context(), "failed")
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
@@ -31,11 +31,11 @@ func TestColoursAreForTerminals(t *testing.T) {
 	e := newEnv(t)
 	scene(t, e.Client())
 	require.NotContains(t, e.ok("failed", "ls"), "\x1b")
-	shown, _ := e.onTerminal("failed ls").typed("")
+	shown, _ := e.terminal("failed ls").typed("")
 	require.Contains(t, shown, red+"timeout")
 	for _, off := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		e.environ = []string{off}
-		shown, _ := e.onTerminal("failed ls").typed("")
+		shown, _ := e.terminal("failed ls").typed("")
 		require.Contains(t, shown, "timeout")
 		require.NotContains(t, shown, "\x1b", off)
 	}
@@ -43,11 +43,10 @@ func TestColoursAreForTerminals(t *testing.T) {
 
 func TestLongLinesAreCutOnATerminal(t *testing.T) {
 	e := newStill(t)
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome",
-		strings.Repeat("x", 200)+"\x1b[2J", qless.JID("long"))
-	require.NoError(t, err)
+	must(e.Client().Queue("mail").Put(t.Context(), "Welcome",
+		strings.Repeat("x", 200)+"\x1b[2J", qless.JID("long")))(t)
 	require.Contains(t, e.ok("queue", "peek", "mail"), strings.Repeat("x", 200))
-	shown, _ := e.onTerminal("queue peek mail").typed("")
+	shown, _ := e.terminal("queue peek mail").typed("")
 	require.NotContains(t, shown, "\x1b[2J")
 	e.environ = append(e.environ, "NO_COLOR=1")
 	for line := range strings.SplitSeq(shown, "\n") {
@@ -64,13 +63,10 @@ func TestALongWorkShowsHowFarItIs(t *testing.T) {
 			qless.JID(fmt.Sprint("j", i)),
 		}}
 	}
-	_, err := client.Queue("mail").PutMany(t.Context(), specs)
-	require.NoError(t, err)
-	shown, status := e.onTerminal("queue move mail slow --yes --timeout 5m").typed("")
+	must(client.Queue("mail").PutMany(t.Context(), specs))(t)
+	shown, status := e.terminal("queue move mail slow --yes --timeout 5m").typed("")
 	require.Equal(t, 0, status, shown)
 	require.Contains(t, shown, "of 1001 jobs")
 	require.Contains(t, shown, "moved 1001 jobs to slow\n")
-	counts, err := client.Queue("slow").Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1001, counts.Waiting)
+	require.Equal(t, 1001, e.counts("slow").Waiting)
 }

@@ -28,8 +28,7 @@ func (e *env) typed(line string) string {
 func picture(t *testing.T, page, name, text string) {
 	t.Helper()
 	golden(t, name, text)
-	shown, err := os.ReadFile("../../../../docs/" + page)
-	require.NoError(t, err)
+	shown := must(os.ReadFile("../../../../docs/" + page))(t)
 	require.True(t, strings.Contains(string(shown), "```\n"+text+"```\n"),
 		"docs/%s does not show testdata/%s as it is", page, name)
 }

@@ -12,8 +12,7 @@ import (
 func TestQueuesAreListed(t *testing.T) {
 	e := newStill(t)
 	require.Equal(t, "no queues\n", e.ok("queue", "ls"))
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
+	must(e.Client().Queue("mail").Put(t.Context(), "Welcome", nil))(t)
 	require.NoError(t, e.Client().Queue("sms").Pause(t.Context()))
 	golden(t, "queue_ls.txt", e.ok("queue", "ls"))
 	var queues []qless.QueueCounts
@@ -21,39 +20,21 @@ func TestQueuesAreListed(t *testing.T) {
 	require.Equal(t, 1, queues[0].Waiting)
 }
 
-func TestAQueueIsPausedOnlyWhenConfirmed(t *testing.T) {
-	e := newEnv(t)
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	paused := func() bool {
-		queues, err := e.Client().Queues(t.Context())
-		require.NoError(t, err)
-		return queues[0].Paused
-	}
-	require.Equal(t, 2, e.run("yes\n", "queue", "pause", "mail").status)
-	require.False(t, paused())
-	r := e.run("", "queue", "pause", "mail", "--dry-run")
-	require.Equal(t, run{0, "", "would pause 1 queue\n"}, r)
-	require.False(t, paused())
-	e.ok("queue", "pause", "mail", "--yes")
-	require.True(t, paused())
-}
-
 func TestAQueueThatIsPausedMayBeMisspelt(t *testing.T) {
 	e := newEnv(t)
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	r := e.run("", "queue", "pause", "mail", "mial", "--yes")
+	must(e.Client().Queue("mail").Put(t.Context(), "Welcome", nil))(t)
+	r := e.fields("queue pause mail --dry-run")
+	require.Equal(t, run{0, "", "would pause 1 queue\n"}, r)
+	r = e.fields("queue pause mail mial --yes")
 	require.Equal(t, run{0, "", "warning: the queue \"mial\" is unknown so far\n" +
 		"paused mail\npaused mial\n"}, r)
+	require.True(t, e.counts("mail").Paused)
 }
 
 func TestAPatternStandsForTheQueuesThatMatch(t *testing.T) {
 	e := newEnv(t)
 	for _, queue := range []string{"mail-a", "mail-b", "sms"} {
-		jid, err := e.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
-		require.NoError(t, err)
-		require.NoError(t, e.Client().Cancel(t.Context(), jid))
+		require.NoError(t, e.Client().Cancel(t.Context(), e.put(queue, "Welcome", 0)))
 	}
 	for _, command := range []string{
 		"queue pause", "queue resume", "queue forget", "queue wait", "queue stats", "recur ls", "sweep",
@@ -71,18 +52,17 @@ func TestAPatternStandsForTheQueuesThatMatch(t *testing.T) {
 func TestADamagedKeyHarmsItsOwnQueue(t *testing.T) {
 	e := newStill(t)
 	for _, queue := range []string{"crm", "mail"} {
-		_, err := e.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
-		require.NoError(t, err)
+		must(e.Client().Queue(queue).Put(t.Context(), "Welcome", nil))(t)
 	}
 	key := "ql:q:mail-scheduled"
-	require.NoError(t, e.Redis().Set(t.Context(), key, "boom", 0).Err())
+	e.redis("set " + key + " boom")
 
 	r := e.fields("queue ls")
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `crm +1 +0 +0 +0 +0 +0 +<?[0-9]`, r.out)
 	require.Regexp(t, `mail +1 +0 +0 +\? +0 +0 +\?`, r.out)
 	require.Contains(t, r.errors, "which qless doctor examines: "+key)
-	require.Equal(t, 0, e.fields("queue show crm").status)
+	e.exits(0, "queue show crm")
 	r = e.fields("queue show mail")
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `scheduled +\?\n`, r.out)
@@ -95,11 +75,9 @@ func TestTheHoldersOfALimitAreCounted(t *testing.T) {
 	e := newStill(t)
 	require.NoError(t, e.Client().Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 5}))
 	for _, klass := range []string{"Send", "Send", "Bounce"} {
-		_, err := e.Client().Queue("mail").Put(t.Context(), klass, nil, qless.Limits{"api"})
-		require.NoError(t, err)
+		must(e.Client().Queue("mail").Put(t.Context(), klass, nil, qless.Limits{"api"}))(t)
 	}
-	_, err := e.Client().Queue("mail").Pop(t.Context(), 3)
-	require.NoError(t, err)
+	e.pop("mail", 3)
 	text := e.ok("limit", "show", "api")
 	require.Regexp(t, `klasses +Send 2,Bounce 1\n`, text)
 	require.Regexp(t, `queues +mail 3\n`, text)

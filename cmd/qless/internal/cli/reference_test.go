@@ -27,8 +27,7 @@ const (
 
 func TestThePageListsTheCommands(t *testing.T) {
 	const page = "../../../../docs/cli.md"
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := must(os.ReadFile(page))(t)
 	before, rest, found := strings.Cut(string(text), listBegins)
 	require.True(t, found)
 	old, after, found := strings.Cut(rest, listEnds)
@@ -57,14 +56,12 @@ set -x
 func TestTheExamplesOfThePageRun(t *testing.T) {
 	e := newLiveEnv(t)
 	e.folder = t.TempDir()
-	worker, err := qless.NewWorker(e.Client(), qless.WorkerConfig{Queues: []string{"reports"}})
-	require.NoError(t, err)
+	worker := must(qless.NewWorker(e.Client(), qless.WorkerConfig{Queues: []string{"reports"}}))(t)
 	worker.Handle("Monthly", nothing)
 	require.NoError(t, worker.Start(t.Context()))
 	e.put("mail", "Welcome", 0)
 
-	text, err := os.ReadFile("../../../../docs/cli.md")
-	require.NoError(t, err)
+	text := must(os.ReadFile("../../../../docs/cli.md"))(t)
 	lines := theShell
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {

@@ -18,6 +18,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
+// other returns the env of another namespace of the server.
+func (e *env) other() *env {
+	other := *e
+	other.environ = []string{"QLESS_NAMESPACE={other}:"}
+	return &other
+}
+
 func TestADumpIsRestoredOnceOnly(t *testing.T) {
 	e, client := newReal(t)
 	scene(t, client)
@@ -28,8 +35,7 @@ func TestADumpIsRestoredOnceOnly(t *testing.T) {
 	would := fmt.Sprintf("would restore 0 keys, %d are there already\n", keys)
 	require.Equal(t, would, e.run("", "restore", file, "--dry-run").errors)
 
-	other := *e
-	other.environ = []string{"QLESS_NAMESPACE={other}:"}
+	other := e.other()
 	require.Equal(t, fmt.Sprintf("would restore %d keys, 0 are there already\n", keys),
 		other.run(text, "restore", "-", "--dry-run").errors)
 	require.Equal(t, fmt.Sprintf("restored %d keys, 0 are there already\n", keys),
@@ -57,8 +63,7 @@ func TestARestoreThatIsRepeatedPausesNothing(t *testing.T) {
 	require.NoError(t, client.Queue("sms").Resume(t.Context()))
 	require.NoError(t, client.Queue("mail").Pause(t.Context()))
 	text := e.ok("dump")
-	other := *e
-	other.environ = []string{"QLESS_NAMESPACE={other}:"}
+	other := e.other()
 	require.Equal(t, 0, other.run(text, "restore", "-").status)
 	paused := func() string { return other.ok("queue", "ls") }
 	require.Contains(t, paused(), "paused")
@@ -72,11 +77,9 @@ func TestARestoreThatIsRepeatedPausesNothing(t *testing.T) {
 func TestFilesThatAreNoDumpsAreRefused(t *testing.T) {
 	e := newEnv(t)
 	r := e.run("{}", "restore", "-")
-	require.Equal(t, 2, r.status)
-	require.Equal(t, "qless: -: line 1: this is not a dump\n", r.errors)
-	r = e.run("", "restore", filepath.Join(t.TempDir(), "none"))
-	require.Equal(t, 2, r.status)
-	shown, status := e.onTerminal("dump").typed("")
+	require.Equal(t, run{2, "", "qless: -: line 1: this is not a dump\n"}, r)
+	e.exits(2, "restore "+filepath.Join(t.TempDir(), "none"))
+	shown, status := e.terminal("dump").typed("")
 	require.Equal(t, 2, status)
 	require.Contains(t, shown, "a dump is for a file")
 }
@@ -108,11 +111,10 @@ func (l *tally) counts() (put, done int) {
 // work starts two workers. Jobs meant to fail do so once, and are tried again.
 func (f *fleet) work(all *tally, queues ...string) {
 	for range 2 {
-		worker, err := qless.NewWorker(f.client, qless.WorkerConfig{
+		worker := must(qless.NewWorker(f.client, qless.WorkerConfig{
 			Queues: queues, Concurrency: 3, Logger: testkit.Quiet(),
 			PollInterval: 100 * time.Millisecond,
-		})
-		require.NoError(f.t, err)
+		}))(f.t)
 		worker.Handle("Welcome", func(_ context.Context, job *qless.Job) error {
 			all.Lock()
 			defer all.Unlock()
@@ -177,8 +179,7 @@ func (f *fleet) stop() {
 
 // The commands are those of docs/operations.md.
 func TestANamespaceMovesWhileItWorks(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../../../../docs/operations.md"))(t)
 	block := regexp.MustCompile("(?s)<!-- moving -->\n```sh\n(.*?)```").FindSubmatch(page)
 	require.NotNil(t, block)
 
@@ -187,18 +188,13 @@ func TestANamespaceMovesWhileItWorks(t *testing.T) {
 	all := &tally{done: map[string]int{}, tried: map[string]bool{}}
 	require.NoError(t, old.Config().Set(t.Context(), "grace-period", 0))
 	require.NoError(t, old.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
-	for jid, option := range map[string]qless.PutOption{
-		"lost": qless.Priority(0), "failed": qless.Priority(1), "later": qless.Delay(time.Hour),
-	} {
-		_, err := old.Queue("slow").Put(t.Context(), "Welcome", nil, qless.JID(jid), option)
-		require.NoError(t, err)
-	}
-	_, err = old.Queue("slow").Put(t.Context(), "Welcome", nil, qless.JID("last"), qless.DependsOn{"later"})
-	require.NoError(t, err)
+	from.put("slow", "Welcome", 0, qless.JID("lost"))
+	from.put("slow", "Welcome", 0, qless.JID("failed"), qless.Priority(1))
+	from.put("slow", "Welcome", 0, qless.JID("later"), qless.Delay(time.Hour))
+	from.put("slow", "Welcome", 0, qless.JID("last"), qless.DependsOn{"later"})
 	all.put = append(all.put, "lost", "failed", "later", "last")
 	require.NoError(t, old.Queue("slow").SetHeartbeat(t.Context(), time.Millisecond))
-	jobs, err := old.Queue("slow").Pop(t.Context(), 2) // by a worker that dies with the second one
-	require.NoError(t, err)
+	jobs := from.pop("slow", 2) // by a worker that dies with the second one
 	require.NoError(t, old.Queue("slow").SetHeartbeat(t.Context(), time.Minute))
 	require.Equal(t, "failed", jobs[0].JID)
 	require.NoError(t, jobs[0].Fail(t.Context(), "timeout", "no answer"))
@@ -270,8 +266,7 @@ func TestADumpIsOfOneNamespace(t *testing.T) {
 	text := e.ok("dump")
 	inner, err := qless.New(client.Redis(), &qless.ClientConfig{Namespace: client.Namespace() + "eu:"})
 	require.NoError(t, err)
-	_, err = inner.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("inner"))
-	require.NoError(t, err)
+	must(inner.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("inner")))(t)
 	r := e.run("", "dump")
 	require.Equal(t, 0, r.status)
 	require.Equal(t, text, r.out)
@@ -279,12 +274,9 @@ func TestADumpIsOfOneNamespace(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "two.dump")
 	require.NoError(t, os.WriteFile(file, []byte(text+text), 0o600))
-	other := *e
-	other.environ = []string{"QLESS_NAMESPACE={other}:"}
-	for _, args := range [][]string{{"restore", file}, {"restore", file, "--dry-run"}} {
-		r := other.run("", args...)
-		require.Equal(t, 2, r.status)
-		require.Contains(t, r.errors, "there is more after the end of the dump")
+	other := e.other()
+	for _, words := range []string{"restore " + file, "restore " + file + " --dry-run"} {
+		require.Contains(t, other.exits(2, words), "there is more after the end of the dump", words)
 	}
 	require.Equal(t, 2, strings.Count(other.ok("dump"), "\n"), "nothing was restored")
 }

@@ -26,16 +26,13 @@ type visitor struct {
 
 func (w *wreck) visit() *visitor {
 	w.t.Helper()
-	options, err := redis.ParseURL(w.url)
-	require.NoError(w.t, err)
+	options := must(redis.ParseURL(w.url))(w.t)
 	options.DialerRetries = 1
 	rdb := redis.NewClient(options)
 	w.t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
-	require.NoError(w.t, err)
-	handler, err := web.New(web.Options{Logger: testkit.Quiet()},
-		web.Source{Client: client, Redis: rdb})
-	require.NoError(w.t, err)
+	client := must(qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()}))(w.t)
+	handler := must(web.New(web.Options{Logger: testkit.Quiet()},
+		web.Source{Client: client, Redis: rdb}))(w.t)
 	w.t.Cleanup(handler.Close)
 	return &visitor{wreck: w, handler: handler}
 }
@@ -76,8 +73,7 @@ var inputPattern = regexp.MustCompile(`<input[^>]* name="([^"]*)"[^>]* value="([
 // press presses a button of the page with some fields filled in, and confirms the question, if any.
 func (v *visitor) press(action, fields string) {
 	v.t.Helper()
-	filled, err := url.ParseQuery(fields)
-	require.NoError(v.t, err)
+	filled := must(url.ParseQuery(fields))(v.t)
 	target := "/actions/" + action
 	for range 2 {
 		at := strings.Index(v.page, `action="`+target+`"`)

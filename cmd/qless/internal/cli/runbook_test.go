@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,104 +11,64 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/qlesstest"
 )
 
 // A wreck is a server in a situation of the runbook.
 type wreck struct {
 	*env
 	*qless.Client
-	server *testkit.Server
-	rdb    *redis.Client
 }
 
 func newWreck(t *testing.T) *wreck {
-	server := testkit.Start(t, "--save", "")
-	rdb := server.Client(t)
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	e := &env{
-		Server: &qlesstest.Server{}, t: t, url: "redis://" + server.Addr(), real: client,
-		environ: []string{"COLUMNS=200"},
-	}
-	return &wreck{e, client, server, rdb}
+	e, client := newReal(t, "--save", "")
+	e.environ = []string{"COLUMNS=200"}
+	return &wreck{e, client}
 }
 
 // jobs puts jobs, and pops some of them.
 func (w *wreck) jobs(queue, jids string, pop int, options ...qless.PutOption) []*qless.Job {
 	w.t.Helper()
 	for jid := range strings.FieldsSeq(jids) {
-		_, err := w.Queue(queue).Put(w.t.Context(), "Sync", nil,
-			append([]qless.PutOption{qless.JID(jid)}, options...)...)
-		require.NoError(w.t, err)
+		must(w.Queue(queue).Put(w.t.Context(), "Sync", nil,
+			append([]qless.PutOption{qless.JID(jid)}, options...)...))(w.t)
 	}
 	if pop == 0 {
 		return nil
 	}
-	jobs, err := w.Queue(queue).Pop(w.t.Context(), pop)
-	require.NoError(w.t, err)
-	require.Len(w.t, jobs, pop)
-	return jobs
-}
-
-func (w *wreck) redis(words string) {
-	w.t.Helper()
-	var args []any
-	for word := range strings.FieldsSeq(words) {
-		args = append(args, word)
-	}
-	require.NoError(w.t, w.rdb.Do(w.t.Context(), args...).Err())
-}
-
-// at returns a client with a stopped clock.
-func (w *wreck) at(at time.Time) *qless.Client {
-	w.t.Helper()
-	client, err := qless.New(w.rdb, &qless.ClientConfig{Clock: func() time.Time { return at }})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = client.Close() })
-	return client
+	return w.pop(queue, pop)
 }
 
 // putAt puts a job some time ago.
 func (w *wreck) putAt(ago time.Duration, queue, jid string, options ...qless.PutOption) {
 	w.t.Helper()
-	_, err := w.at(time.Now().Add(-ago)).Queue(queue).Put(w.t.Context(), "Sync", nil,
-		append(options, qless.JID(jid))...)
-	require.NoError(w.t, err)
+	w.put(queue, "Sync", ago, append(options, qless.JID(jid))...)
 }
 
 // popAt pops from a queue some time ago, or moves the jobs with expired locks.
 func (w *wreck) popAt(ago time.Duration, queue string) {
 	w.t.Helper()
-	_, err := w.at(time.Now().Add(-ago)).Queue(queue).Pop(w.t.Context(), 1)
-	require.NoError(w.t, err)
+	must(w.as("", ago).Queue(queue).Pop(w.t.Context(), 1))(w.t)
 }
 
-// register registers a worker at a time.
-func (w *wreck) register(name, queue string, at time.Time, more ...string) {
+// register registers a worker some time ago.
+func (w *wreck) register(name, queue string, ago time.Duration, more ...string) {
 	w.t.Helper()
-	client := w.at(at)
 	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"klasses":["Sync"],"language":"go","host":"h"%s}`, queue,
 		strings.Join(more, ""))
-	_, err := client.Do(w.t.Context(), "worker.register", name, "0", info)
-	require.NoError(w.t, err)
+	must(w.as("", ago).Do(w.t.Context(), "worker.register", name, "0", info))(w.t)
 }
 
 // lose makes a worker lose its lock on a job.
 func (w *wreck) lose(queue, jid string) {
 	w.jobs(queue, jid, 1, qless.LockTime(time.Millisecond))
 	testkit.Until(w.t, "the lock to end", func() bool {
-		counts, err := w.Queue(queue).Counts(w.t.Context())
-		require.NoError(w.t, err)
+		counts := must(w.Queue(queue).Counts(w.t.Context()))(w.t)
 		return counts.Stalled == 1
 	})
 }
@@ -126,18 +85,9 @@ func (w *wreck) ended(queue, each string) {
 // follow lets a worker follow the schedule nightly, and stops the worker.
 func (w *wreck) follow() {
 	w.t.Helper()
-	worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
-		Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
-			{ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
-		},
-	})
-	require.NoError(w.t, err)
-	worker.Handle("Sync", func(context.Context, *qless.Job) error { return nil })
-	require.NoError(w.t, worker.Start(w.t.Context()))
-	testkit.Until(w.t, "the schedule to be followed", func() bool {
-		return strings.Contains(w.ok("schedule", "ls"), "nightly")
-	})
-	require.NoError(w.t, worker.Stop(w.t.Context()))
+	followOf(w.t, w.Client, qless.Schedule{
+		ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"},
+	})()
 }
 
 // situations make the situations of the parts of the runbook.
@@ -159,17 +109,15 @@ var situations = map[string]func(w *wreck){
 		for i := range specs {
 			specs[i] = qless.JobSpec{Klass: "Sync"}
 		}
-		_, err := w.Queue("crm").PutMany(w.t.Context(), specs)
-		require.NoError(w.t, err)
+		must(w.Queue("crm").PutMany(w.t.Context(), specs))(w.t)
 		for _, job := range w.jobs("crm", "", failures) {
 			require.NoError(w.t, job.Fail(w.t.Context(), "ConnectionError", "no route to 10.0.0.9"))
 		}
 	},
 	"Jobs are retried again and again": func(w *wreck) {
 		charge := w.jobs("pay", "charge", 1)[0]
-		_, err := charge.Retry(w.t.Context(), time.Hour, "bank", "no answer")
-		require.NoError(w.t, err)
-		w.register("pay-1", "pay", time.Now())
+		must(charge.Retry(w.t.Context(), time.Hour, "bank", "no answer"))(w.t)
+		w.register("pay-1", "pay", 0)
 		w.ended("pay", "0,0,50")
 	},
 	"A job waits for one that has failed": func(w *wreck) {
@@ -179,20 +127,20 @@ var situations = map[string]func(w *wreck){
 	},
 	"A worker died": func(w *wreck) {
 		w.lose("video", "film")
-		w.register("vid-1", "video", time.Now().Add(-3*time.Minute))
+		w.register("vid-1", "video", 3*time.Minute)
 	},
 	"Workers live and lose their locks": func(w *wreck) {
 		w.lose("thumbs", "frozen")
-		w.register("thumbs-1", "thumbs", time.Now())
+		w.register("thumbs-1", "thumbs", 0)
 	},
 	"Redis is full": func(w *wreck) { w.redis("config set maxmemory 1") },
 	"The server can't write to its disk": func(w *wreck) {
-		w.t.Cleanup(w.server.Refuse(w.t, "MISCONF"))
+		w.t.Cleanup(w.real.Refuse(w.t, "MISCONF"))
 	},
 	"The server has become a replica": func(w *wreck) { w.redis("replicaof 127.0.0.1 1") },
 	"The user lacks a permission":     func(w *wreck) { w.redis("acl setuser default -evalsha -eval") },
 	"The password is wrong":           func(w *wreck) { w.url = strings.Replace(w.url, "//", "//ann:wrong@", 1) },
-	"The server is away":              func(w *wreck) { w.server.Kill() },
+	"The server is away":              func(w *wreck) { w.real.Kill() },
 	"A job is due in ten years":       func(w *wreck) { w.jobs("crm", "later", 0, qless.Delay(87600*time.Hour)) },
 	"A unique key is held": func(w *wreck) {
 		w.jobs("sync", "old", 0, qless.Unique("acme"), qless.Delay(time.Hour))
@@ -204,11 +152,10 @@ var situations = map[string]func(w *wreck){
 			Concurrency: 1, Rate: 1, Per: time.Hour, // so that parked jobs are not tried meanwhile
 		}))
 		w.jobs("sync", "fetch-1 fetch-2 fetch-3", 0, qless.Limits{"shopify"})
-		_, err := w.Queue("sync").Pop(w.t.Context(), 2)
-		require.NoError(w.t, err)
+		must(w.Queue("sync").Pop(w.t.Context(), 2))(w.t)
 	},
 	"A queue's name is misspelt": func(w *wreck) {
-		w.register("mail-1", "mail", time.Now())
+		w.register("mail-1", "mail", 0)
 		w.putAt(2*time.Minute, "mial", "letter")
 	},
 	"A schedule has no worker": func(w *wreck) { w.follow() },
@@ -227,9 +174,8 @@ var situations = map[string]func(w *wreck){
 		}
 	},
 	"A batch stays open": func(w *wreck) {
-		_, err := w.at(time.Now().Add(-26*time.Hour)).NewBatch(w.t.Context(), "reports",
-			qless.JobSpec{Klass: "Sync", Options: []qless.PutOption{qless.JID("sum")}})
-		require.NoError(w.t, err)
+		must(w.as("", 26*time.Hour).NewBatch(w.t.Context(), "reports",
+			qless.JobSpec{Klass: "Sync", Options: []qless.PutOption{qless.JID("sum")}}))(w.t)
 	},
 	"Jobs wait for each other": func(w *wreck) {
 		w.jobs("other", "start", 1)
@@ -243,13 +189,12 @@ var situations = map[string]func(w *wreck){
 		w.redis("del ql:q:video-locks")
 	},
 	"All workers are paused": func(w *wreck) {
-		w.register("sms-1", "sms", time.Now(), `,"paused":true`)
+		w.register("sms-1", "sms", 0, `,"paused":true`)
 		w.putAt(2*time.Minute, "sms", "late")
 	},
 	"No worker knows a klass": func(w *wreck) {
-		w.register("crm-1", "crm", time.Now(), `,"unhandled":[{"queue":"crm","klass":"Export"}]`)
-		_, err := w.Queue("crm").Put(w.t.Context(), "Export", nil, qless.JID("export"))
-		require.NoError(w.t, err)
+		w.register("crm-1", "crm", 0, `,"unhandled":[{"queue":"crm","klass":"Export"}]`)
+		must(w.Queue("crm").Put(w.t.Context(), "Export", nil, qless.JID("export")))(w.t)
 	},
 	"All slots are busy": func(w *wreck) {
 		w.putAt(10*time.Minute, "thumbs", "first")
@@ -257,7 +202,7 @@ var situations = map[string]func(w *wreck){
 		w.popAt(0, "thumbs")
 		jobs, err := inspect.New(w.Client).Queue("thumbs", inspect.Running).List(w.t.Context(), inspect.Range{})
 		require.NoError(w.t, err)
-		w.register(jobs.Items[0].Worker, "thumbs", time.Now())
+		w.register(jobs.Items[0].Worker, "thumbs", 0)
 	},
 	"Many runs fail": func(w *wreck) {
 		w.ended("pay", "4,6,0")
@@ -271,18 +216,15 @@ var situations = map[string]func(w *wreck){
 	},
 	"Redis is nearly full": func(w *wreck) {
 		w.redis("setrange elsewhere 30000000 x")
-		memory, err := w.rdb.Info(w.t.Context(), "memory").Result()
-		require.NoError(w.t, err)
-		used, err := strconv.Atoi(redisx.ParseInfo(memory)["used_memory"])
-		require.NoError(w.t, err)
+		used := must(strconv.Atoi(w.info("used_memory")))(w.t)
 		w.redis(fmt.Sprint("config set maxmemory ", used*10/9))
 		w.redis("config set maxmemory-policy volatile-lru")
 	},
 	"A recurring job has a backlog": func(w *wreck) {
-		_, err := w.at(time.Now().Add(-4*time.Minute)).Queue("feeds").Recur(w.t.Context(), "Sync", nil, time.Second,
+		_, err := w.as("", 4*time.Minute).Queue("feeds").Recur(w.t.Context(), "Sync", nil, time.Second,
 			qless.JID("poll"))
 		require.NoError(w.t, err)
-		w.register("feeds-1", "feeds", time.Now())
+		w.register("feeds-1", "feeds", 0)
 	},
 	"Keys are damaged": func(w *wreck) {
 		w.jobs("mail", "deleted kept", 0)
@@ -305,8 +247,7 @@ var statusPattern = regexp.MustCompile(`\s+# status (\d)$`)
 // runbook returns the steps of the page on operations, by their headings.
 func runbook(t *testing.T) map[string][]step {
 	t.Helper()
-	page, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../../../../docs/operations.md"))(t)
 	_, text, found := strings.Cut(string(page), "\n## Runbook\n")
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, "\n## ")
@@ -348,8 +289,7 @@ func inOrder(lines []string) string {
 // runbookIndex returns the codes of reasons by heading, from the index of the runbook.
 func runbookIndex(t *testing.T) map[string][]doctor.ReasonCode {
 	t.Helper()
-	page, err := os.ReadFile("../../../../docs/operations.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../../../../docs/operations.md"))(t)
 	_, text, _ := strings.Cut(string(page), "\n| code | situation |\n")
 	text, _, _ = strings.Cut(text, "\n\n")
 	index := map[string][]doctor.ReasonCode{}

@@ -23,28 +23,20 @@ func TestTheScriptIsPrintedAsItIs(t *testing.T) {
 }
 
 func TestTheScriptIsLoaded(t *testing.T) {
-	e, client := newReal(t)
-	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	sha := strings.TrimSpace(e.ok("script", "--load"))
-	require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(qless.DropInScript()))), sha)
-	require.JSONEq(t, `{"sha":"`+sha+`"}`, e.ok("script", "--load", "--json"))
-	length, err := redisOf(t, e).EvalSha(t.Context(), sha, nil, "length", "1", "mail").Result()
-	require.NoError(t, err)
-	require.EqualValues(t, 1, length)
-}
-
-func TestTheClassicScriptIsSmaller(t *testing.T) {
-	e, client := newReal(t)
-	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	text := e.ok("script", "--classic")
-	require.Less(t, len(text), len(qless.DropInScript())*3/4)
-	sha := strings.TrimSpace(e.ok("script", "--classic", "--load"))
-	require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(text))), sha)
-	length, err := redisOf(t, e).EvalSha(t.Context(), sha, nil, "length", "1", "mail").Result()
-	require.NoError(t, err)
-	require.EqualValues(t, 1, length)
+	classic := newEnv(t).ok("script", "--classic")
+	require.Less(t, len(classic), len(qless.DropInScript())*3/4)
+	for words, text := range map[string]string{
+		"script --load":           qless.DropInScript(),
+		"script --classic --load": classic,
+	} {
+		e, _ := newReal(t)
+		e.put("mail", "Welcome", 0)
+		sha := fmt.Sprintf("%x", sha1.Sum([]byte(text)))
+		require.Equal(t, sha+"\n", e.ok(strings.Fields(words)...), words)
+		length := must(e.rdb.EvalSha(t.Context(), sha, nil, "length", "1", "mail").Result())(t)
+		require.EqualValues(t, 1, length, words)
+		require.JSONEq(t, `{"sha":"`+sha+`"}`, e.ok(strings.Fields(words+" --json")...), words)
+	}
 }
 
 func TestTheVersionNamesTheOldestServer(t *testing.T) {
@@ -60,21 +52,16 @@ func TestTheVersionNamesTheOldestServer(t *testing.T) {
 func TestCompletionIsPrintedForFourShells(t *testing.T) {
 	e := newEnv(t)
 	e.url = ""
-	for shell, syntax := range map[string][]string{
-		"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}, "powershell": nil,
-	} {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		text := e.ok("completion", shell)
 		require.Contains(t, text, "qless", shell)
-		if len(syntax) == 0 {
-			continue
-		}
-		program, err := exec.LookPath(syntax[0])
-		if err != nil {
-			continue // it is not installed
+		program, err := exec.LookPath(shell)
+		if err != nil || shell == "powershell" {
+			continue // it is not installed, or can't only check the syntax
 		}
 		path := filepath.Join(t.TempDir(), "completion")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		said, err := exec.Command(program, append(syntax[1:], path)...).CombinedOutput()
+		said, err := exec.Command(program, "-n", path).CombinedOutput()
 		require.NoError(t, err, "%s: %s", shell, said)
 	}
 	require.Contains(t, e.ok("__complete", "config", ""), "dump")

@@ -3,53 +3,42 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // newShards returns a server with three shards of a queue, two jobs in the second, other queues
 // paused in one of two, and a namespace that is not a shard.
 func newShards(t *testing.T) *env {
-	server := testkit.Start(t)
-	e := &env{t: t, url: "redis://" + server.Addr(), environ: []string{"QLESS_NAMESPACE={mail-*}:ql:"}}
+	e, _ := newReal(t)
+	e.environ = []string{"QLESS_NAMESPACE={mail-*}:ql:"}
 	for _, namespace := range []string{"{mail-1}:ql:", "{mail-2}:ql:", "{mail-3}:ql:", "shop:"} {
-		client, err := qless.New(server.Client(t), &qless.ClientConfig{
+		client := must(qless.New(e.rdb, &qless.ClientConfig{
 			Namespace: namespace, Clock: func() time.Time { return time.Now().Add(-10 * time.Minute) },
-		})
-		require.NoError(t, err)
+		}))(t)
 		jobs := make([]qless.JobSpec, 1)
 		if namespace == "{mail-2}:ql:" {
 			jobs = make([]qless.JobSpec, 2)
 			require.NoError(t, client.Queue("bounces").Pause(t.Context()))
-			_, err = client.Queue("bounces").Put(t.Context(), "Bounce", nil)
-			require.NoError(t, err)
+			must(client.Queue("bounces").Put(t.Context(), "Bounce", nil))(t)
 		}
 		for i := range jobs {
 			jobs[i].Klass = "Welcome"
 		}
-		_, err = client.Queue("welcome").PutMany(t.Context(), jobs)
-		require.NoError(t, err)
+		must(client.Queue("welcome").PutMany(t.Context(), jobs))(t)
 	}
-	rdb := server.Client(t)
-	require.NoError(t, rdb.RPush(t.Context(), "{mail-3}:ql:j:gone-history", "x").Err())
+	e.redis("rpush {mail-3}:ql:j:gone-history x")
 	return e
 }
 
 func (e *env) stableShards(text string) string {
-	text = regexp.MustCompile(`127.0.0.1:\d+`).ReplaceAllString(text, "localhost:6379")
 	text = regexp.MustCompile(`in (<1s|\d+m?s)`).ReplaceAllString(text, "in 1s")
-	text = regexp.MustCompile(` +10m(\ds)? `).ReplaceAllString(text, "     10m ")
-	return (&env{Server: newStill(e.t).Server}).stable(text)
+	return e.stable(regexp.MustCompile(` +10m(\ds)? `).ReplaceAllString(text, "     10m "))
 }
 
 func TestShardsAreLookedAtTogether(t *testing.T) {
@@ -62,13 +51,9 @@ func TestShardsAreLookedAtTogether(t *testing.T) {
 
 func TestProblemsOfEachOutboxOfShards(t *testing.T) {
 	e := newShards(t)
-	options, err := redis.ParseURL(e.url)
-	require.NoError(t, err)
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
 	for _, outbox := range []string{"shop", "forum"} {
 		report := fmt.Sprintf(`{"time":%d,"problems":{"invalid":2}}`, time.Now().Unix())
-		require.NoError(t, rdb.HSet(t.Context(), "{mail-1}:ql:x:outbox", outbox, report).Err())
+		e.redis("hset {mail-1}:ql:x:outbox " + outbox + " " + report)
 	}
 	said := e.ok("status", "--all")
 	require.Contains(t, said, "the outbox shop has set 2 jobs aside")
@@ -104,8 +89,7 @@ func TestShardsAsJSON(t *testing.T) {
 	require.Equal(t, "welcome", queue.Name)
 	require.Equal(t, 3, queue.Namespaces)
 	require.Equal(t, 4, queue.Waiting)
-	oldest, err := time.ParseDuration(queue.Oldest)
-	require.NoError(t, err)
+	oldest := must(time.ParseDuration(queue.Oldest))(t)
 	require.Greater(t, oldest, 9*time.Minute)
 
 	var listed []map[string]any
@@ -124,39 +108,29 @@ func TestOnlyLooksTakeAPattern(t *testing.T) {
 		"why welcome", "config set heartbeat 90 -y", "config dump",
 		"serve lmstfy --listen 127.0.0.1:0", "serve --workq 127.0.0.1:0 --web 127.0.0.1:0",
 	} {
-		r := e.fields(words)
-		require.Equal(t, 2, r.status, words)
-		require.Contains(t, r.errors, `the namespace "{mail-*}:ql:" is a pattern`, words)
+		require.Contains(t, e.exits(2, words), `the namespace "{mail-*}:ql:" is a pattern`, words)
 	}
-	r := e.fields("status --namespace {post-*}:ql:")
-	require.Equal(t, 3, r.status)
 	require.Equal(t, `qless: no namespace with queues matches "{post-*}:ql:"; there are queues in `+
-		"shop:, {mail-1}:ql:, {mail-2}:ql:, {mail-3}:ql: (--namespace)\n", r.errors)
+		"shop:, {mail-1}:ql:, {mail-2}:ql:, {mail-3}:ql: (--namespace)\n",
+		e.exits(3, "status --namespace {post-*}:ql:"))
 }
 
 func TestServersShowShardsTogether(t *testing.T) {
 	e := newShards(t)
-	get := func(line, path string) string {
-		answer, err := http.Get("http://" + strings.TrimSpace(line[strings.LastIndex(line, " ")+1:]) + path)
-		require.NoError(t, err)
-		defer func() { _ = answer.Body.Close() }()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return string(body)
-	}
-	line, s := e.serve("exporter", "--listen", anywhere)
-	metrics := get(line, "/metrics")
+	s := e.serving(1, "exporter", "--listen", anywhere)
+	_, metrics := s.get("metrics", "/metrics")
 	require.Contains(t, metrics, `qless_namespaces{state="read"} 3`)
 	require.Contains(t, metrics,
 		`qless_queue_jobs{namespace="{mail-2}:ql:",queue="welcome",state="waiting"} 2`)
 	require.Equal(t, 0, s.end(), s.log)
 
-	line, s = e.serve("serve", "--web", anywhere)
-	page := get(line, "/")
+	s = e.serving(1, "serve", "--web", anywhere)
+	_, page := s.get("web", "/")
 	for _, name := range []string{"%7Bmail-1%7D:ql:", "%7Bmail-2%7D:ql:", "%7Bmail-3%7D:ql:"} {
 		require.Contains(t, page, `href="/in/`+name+`/"`)
 	}
 	require.NotContains(t, page, "shop:")
-	require.Contains(t, get(line, "/in/%7Bmail-2%7D:ql:/queues"), "bounces")
+	_, page = s.get("web", "/in/%7Bmail-2%7D:ql:/queues")
+	require.Contains(t, page, "bounces")
 	require.Equal(t, 0, s.end(), s.log)
 }

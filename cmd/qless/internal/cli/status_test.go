@@ -16,46 +16,28 @@ import (
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/qlesstest"
 )
-
-// newLiveEnv is newEnv with a running clock.
-func newLiveEnv(t *testing.T) *env {
-	server, err := qlesstest.Start()
-	require.NoError(t, err)
-	t.Cleanup(server.Close)
-	return &env{Server: server, t: t, url: "redis://" + server.Addr()}
-}
 
 // put puts a job that has been waiting for some time, and returns its jid.
 func (e *env) put(queue, klass string, age time.Duration, options ...qless.PutOption) string {
 	e.t.Helper()
-	client, err := qless.New(e.Redis(), &qless.ClientConfig{Clock: func() time.Time {
-		return time.Now().Add(-age)
-	}})
-	require.NoError(e.t, err)
-	jid, err := client.Queue(queue).Put(e.t.Context(), klass, nil, options...)
-	require.NoError(e.t, err)
-	return jid
+	return must(e.as("", age).Queue(queue).Put(e.t.Context(), klass, nil, options...))(e.t)
 }
 
-// fail puts a job and fails it.
-func (e *env) fail(queue, klass, group, message string) {
+// fail puts a job, fails it, and returns its jid.
+func (e *env) fail(queue, klass, group, message string) string {
 	e.t.Helper()
-	e.put(queue, klass, 0)
-	jobs, err := e.Client().Queue(queue).Pop(e.t.Context(), 1)
-	require.NoError(e.t, err)
-	require.Len(e.t, jobs, 1)
-	require.NoError(e.t, jobs[0].Fail(e.t.Context(), group, message))
+	jid := e.put(queue, klass, 0)
+	require.NoError(e.t, e.pop(queue, 1)[0].Fail(e.t.Context(), group, message))
+	return jid
 }
 
 // work starts a worker with one slot for a queue, and stops it with the test.
 func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 	e.t.Helper()
-	worker, err := qless.NewWorker(e.Client(), qless.WorkerConfig{
+	worker := must(qless.NewWorker(e.Client(), qless.WorkerConfig{
 		Name: "worker-" + queue, Queues: []string{queue}, Concurrency: 1, Logger: testkit.Quiet(),
-	})
-	require.NoError(e.t, err)
+	}))(e.t)
 	worker.Handle("Welcome", handle)
 	ctx, stop := context.WithCancel(e.t.Context())
 	ended := make(chan error, 1)
@@ -67,8 +49,7 @@ func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 		}
 	})
 	testkit.Until(e.t, "the worker to register", func() bool {
-		workers, err := inspect.New(e.Client()).Workers(e.t.Context())
-		require.NoError(e.t, err)
+		workers := must(inspect.New(e.Client()).Workers(e.t.Context()))(e.t)
 		for _, w := range workers {
 			if w.Name == "worker-"+queue && w.Info != nil {
 				return true
@@ -81,7 +62,7 @@ func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 
 // stable replaces the parts that differ from run to run.
 func (e *env) stable(text string) string {
-	text = strings.ReplaceAll(text, e.Addr(), "localhost:6379")
+	text = strings.ReplaceAll(text, strings.TrimPrefix(e.url, "redis://"), "localhost:6379")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z| UTC)`).
 		ReplaceAllString(text, "2024-01-02 12:00:00 UTC")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(Z|[-+]\d\d:\d\d)`).
@@ -116,8 +97,7 @@ func busyEnv(t *testing.T) *env {
 	for range 3 {
 		e.put("sync", "Fetch", 0, qless.Limits{"shopify"})
 	}
-	jobs, err := e.Client().Queue("sync").Pop(ctx, 2)
-	require.NoError(t, err)
+	jobs := must(e.Client().Queue("sync").Pop(ctx, 2))(t)
 	require.Len(t, jobs, 1)
 	return e
 }
@@ -165,11 +145,8 @@ func TestStatusTellsAQueueWithoutWorkersFromAnIdleOne(t *testing.T) {
 
 func TestStatusTellsOfLostLocks(t *testing.T) {
 	e := newLiveEnv(t)
-	queue := e.Client().Queue("mail")
-	_, err := queue.Put(t.Context(), "Welcome", nil, qless.LockTime(time.Millisecond))
-	require.NoError(t, err)
-	_, err = queue.Pop(t.Context(), 1)
-	require.NoError(t, err)
+	e.put("mail", "Welcome", 0, qless.LockTime(time.Millisecond))
+	e.pop("mail", 1)
 	testkit.Until(t, "the lock to end", func() bool {
 		return strings.Contains(e.ok("status"), "queue mail has 1 job with an expired lock")
 	})
@@ -184,17 +161,9 @@ func TestStatusShowsOutboxes(t *testing.T) {
 	require.Contains(t, status, "OUTBOXES\nshop: 3 rows, the oldest for 20s; 2 set aside; reported ")
 }
 
-func TestStatusOfAServerThatIsAwayIs5(t *testing.T) {
-	e := newLiveEnv(t)
-	r := e.run("", "status", "--redis", "redis://127.0.0.1:1")
-	require.Equal(t, 5, r.status)
-	require.Empty(t, r.out)
-}
-
 func TestDamagedQueuesAreTold(t *testing.T) {
-	server := testkit.Start(t)
-	e := &env{t: t, url: "redis://" + server.Addr()}
-	require.NoError(t, server.Client(t).Set(t.Context(), "ql:queues", "x", 0).Err())
+	e, _ := newReal(t)
+	e.redis("set ql:queues x")
 	for _, words := range []string{"status", "status --json", "queue ls", "queue ls --json"} {
 		r := e.fields(words)
 		require.Equal(t, 1, r.status, words)
@@ -207,20 +176,15 @@ func TestDamagedQueuesAreTold(t *testing.T) {
 
 func TestAnEmptyNamespaceNamesOthers(t *testing.T) {
 	e := newStill(t)
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
+	must(e.Client().Queue("mail").Put(t.Context(), "Welcome", nil))(t)
 	want := "no queues here; there are queues in ql: (--namespace)\n"
-	for _, words := range []string{"queue ls", "status"} {
-		require.Contains(t, e.ok(strings.Fields(words+" --namespace staging:")...), want, words)
+	for words, want := range map[string]string{
+		"queue ls": want,
+		"status":   "\n\n" + want + "\nWORKERS",
+	} {
+		out := e.ok(strings.Fields(words + " --namespace staging:")...)
+		require.Contains(t, out, want, words)
+		require.NotContains(t, out, "nothing needs attention", words)
 		require.NotContains(t, e.ok(strings.Fields(words)...), "no queues", words)
 	}
-}
-
-func TestANamespaceWithoutQueuesIsNotCalm(t *testing.T) {
-	e := newEnv(t)
-	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	out := e.ok("status", "--namespace", "qll:")
-	require.Contains(t, out, "\n\nno queues here; there are queues in ql: (--namespace)\n\nWORKERS")
-	require.NotContains(t, out, "nothing needs attention")
 }

@@ -23,12 +23,12 @@ type follower struct {
 	lines   chan string
 }
 
-// follow starts the program, and returns once it listens.
-func (e *env) follow(args ...string) *follower {
+// begin starts the program, which prints lines until it ends.
+func (e *env) begin(words string) *follower {
 	e.t.Helper()
-	f := &follower{t: e.t, command: e.command(args...), lines: make(chan string, 1000)}
-	out, err := f.command.StdoutPipe()
-	require.NoError(e.t, err)
+	command := e.command(strings.Fields(words)...)
+	f := &follower{t: e.t, command: command, lines: make(chan string, 1000)}
+	out := must(f.command.StdoutPipe())(e.t)
 	require.NoError(e.t, f.command.Start())
 	go func() {
 		defer close(f.lines)
@@ -37,9 +37,15 @@ func (e *env) follow(args ...string) *follower {
 		}
 		_, _ = io.Copy(io.Discard, out)
 	}()
+	return f
+}
+
+// follow starts the program, and returns once it listens.
+func (e *env) follow(words string) *follower {
+	e.t.Helper()
+	f := e.begin(words)
 	testkit.Until(e.t, "the program to listen", func() bool {
-		channels, err := e.Redis().PubSubNumSub(e.t.Context(), "ql:log").Result()
-		require.NoError(e.t, err)
+		channels := must(e.Redis().PubSubNumSub(e.t.Context(), "ql:log").Result())(e.t)
 		return channels["ql:log"] > 0
 	})
 	return f
@@ -76,7 +82,7 @@ func TestTailPrintsEventsUntilItIsInterrupted(t *testing.T) {
 
 func TestTailPrintsLinesOfJSON(t *testing.T) {
 	e := newLiveEnv(t)
-	f := e.follow("tail", "--json")
+	f := e.follow("tail --json")
 	jid := e.put("mail", "Welcome", 0)
 	var event struct {
 		Time       time.Time
@@ -98,7 +104,7 @@ func TestTailFiltersByQueueKlassAndEvent(t *testing.T) {
 		"--queue thumbs,x --klass Resize --event failed",
 	} {
 		t.Run(filter, func(t *testing.T) {
-			f := e.follow(append([]string{"tail"}, strings.Fields(filter)...)...)
+			f := e.follow("tail " + filter)
 			e.put("mail", "Welcome", 0)
 			e.fail("thumbs", "Resize", "timeout", "took too long")
 			for {
@@ -114,16 +120,15 @@ func TestTailFiltersByQueueKlassAndEvent(t *testing.T) {
 }
 
 func TestTailRefusesUnknownEvents(t *testing.T) {
-	r := newLiveEnv(t).run("", "tail", "--event", "nonsense")
-	require.Equal(t, 2, r.status)
-	require.Contains(t, r.errors, "want one of advanced, canceled")
+	said := newLiveEnv(t).exits(2, "tail --event nonsense")
+	require.Contains(t, said, "want one of advanced, canceled")
 }
 
 func TestTailGoesOnWhenTheConnectionWasLost(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Addr())
 	e.url = "redis://" + proxy.Addr()
-	f := e.follow("tail", "--queue", "mail")
+	f := e.follow("tail --queue mail")
 	e.put("mail", "Welcome", 0)
 	require.Contains(t, f.next(), "put")
 	proxy.CutAll()

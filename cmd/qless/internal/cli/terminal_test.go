@@ -21,6 +21,7 @@ type terminal struct {
 	t       *testing.T
 	command *exec.Cmd
 	pty     *os.File
+	tty     *os.File
 	lock    sync.Mutex
 	screen  vt10x.Terminal // under the lock
 	raw     *lockedText
@@ -29,21 +30,22 @@ type terminal struct {
 }
 
 // terminal starts the program in a terminal of 80 by 24.
-func (e *env) terminal(args ...string) *terminal {
-	return e.terminalOf(e.command(args...))
+func (e *env) terminal(words string) *terminal {
+	return e.terminalOf(e.command(strings.Fields(words)...))
 }
 
 func (e *env) terminalOf(command *exec.Cmd) *terminal {
 	e.t.Helper()
 	own, tty, err := pty.Open()
 	require.NoError(e.t, err)
-	s := &terminal{t: e.t, command: command, pty: own, raw: &lockedText{}, ended: make(chan struct{})}
+	s := &terminal{
+		t: e.t, command: command, pty: own, tty: tty, raw: &lockedText{}, ended: make(chan struct{}),
+	}
 	require.NoError(e.t, pty.Setsize(own, &pty.Winsize{Cols: 80, Rows: 24}))
-	s.before, err = term.GetState(int(own.Fd()))
-	require.NoError(e.t, err)
+	s.before = must(term.GetState(int(own.Fd())))(e.t)
 	s.screen = vt10x.New(vt10x.WithSize(80, 24))
 	command.Stdin, command.Stdout, command.Stderr = tty, tty, tty
-	command.Env = append(command.Env, "TERM=xterm-256color")
+	command.Env = append([]string{"TERM=xterm-256color"}, command.Env...)
 	require.NoError(e.t, command.Start())
 	go func() {
 		defer close(s.ended)
@@ -78,9 +80,7 @@ func (s *terminal) shows(text string) {
 // hides waits until a text is not on the screen.
 func (s *terminal) hides(text string) {
 	s.t.Helper()
-	s.until("the screen shows no "+text, func() bool {
-		return !strings.Contains(s.text(), text)
-	})
+	s.until("the screen shows no "+text, func() bool { return !strings.Contains(s.text(), text) })
 }
 
 func (s *terminal) until(what string, condition func() bool) {
@@ -95,8 +95,17 @@ func (s *terminal) until(what string, condition func() bool) {
 
 func (s *terminal) press(keys string) {
 	s.t.Helper()
-	_, err := s.pty.WriteString(keys)
-	require.NoError(s.t, err)
+	must(s.pty.WriteString(keys))(s.t)
+}
+
+// typed types keys, and returns everything that was shown until the end, and the status.
+func (s *terminal) typed(keys string) (shown string, status int) {
+	s.t.Helper()
+	s.press(keys)
+	status = s.exit()
+	_ = s.tty.Close()
+	testkit.Soon(s.t, "all that was shown", s.ended)
+	return strings.ReplaceAll(s.raw.String(), "\r\n", "\n"), status
 }
 
 // exit waits for the end, and returns the status.
@@ -142,16 +151,15 @@ func (s *terminal) resize(width, height int) {
 func (s *terminal) restored() {
 	s.t.Helper()
 	s.until("the terminal is restored", func() bool {
-		state, err := term.GetState(int(s.pty.Fd()))
-		require.NoError(s.t, err)
+		state := must(term.GetState(int(s.pty.Fd())))(s.t)
 		return !s.isAlternate() && s.showsCursor() && *state == *s.before
 	})
 }
 
 // terminalInOwnGroup is terminal for a program that receives the terminal's signals, and sends
 // signals to its process group, which must not reach the test.
-func (e *env) terminalInOwnGroup(args ...string) *terminal {
-	command := e.command(args...)
+func (e *env) terminalInOwnGroup(words string) *terminal {
+	command := e.command(strings.Fields(words)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	return e.terminalOf(command)
 }

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // A lockedText is written by one goroutine and read by another.
@@ -42,7 +39,7 @@ func twoQueues(t *testing.T) *env {
 
 func TestTopFromTheStartToTheEnd(t *testing.T) {
 	e := twoQueues(t)
-	s := e.terminal("top", "--every", "100ms")
+	s := e.terminal("top --every 100ms")
 	s.shows("queue mail has no workers")
 	require.True(t, s.isAlternate())
 
@@ -83,12 +80,8 @@ func TestTopFromTheStartToTheEnd(t *testing.T) {
 
 func TestTopPausesAQueueAfterAYes(t *testing.T) {
 	e := twoQueues(t)
-	paused := func() bool {
-		counts, err := e.Client().Queue("mail").Counts(t.Context())
-		require.NoError(t, err)
-		return counts.Paused
-	}
-	s := e.terminal("top", "--queue", "mail")
+	paused := func() bool { return e.counts("mail").Paused }
+	s := e.terminal("top --queue mail")
 	s.shows("[waiting 2]")
 	s.press("p")
 	s.shows("Pause queue mail, with 2 waiting jobs? y/n")
@@ -143,30 +136,25 @@ func TestTopFollowsTheSizeOfTheWindow(t *testing.T) {
 
 func TestTopWithoutColours(t *testing.T) {
 	e := twoQueues(t)
-	command := e.command("top")
-	command.Env = append(command.Env, "NO_COLOR=1")
-	s := e.terminalOf(command)
-	s.shows("queue mail has no workers")
-	require.NotRegexp(t, "\x1b\\[[0-9;]*[34][0-9]m", s.raw.String())
-
-	s = e.terminal("top")
+	s := e.terminal("top")
 	s.shows("queue mail has no workers")
 	require.Regexp(t, "\x1b\\[[0-9;]*31m", s.raw.String())
+
+	e.environ = []string{"NO_COLOR=1"}
+	s = e.terminal("top")
+	s.shows("queue mail has no workers")
+	require.NotRegexp(t, "\x1b\\[[0-9;]*[34][0-9]m", s.raw.String())
 }
 
 func TestTopSaysThatTheServerIsAwayAndGoesOn(t *testing.T) {
-	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), nil)
-	require.NoError(t, err)
-	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil)
-	require.NoError(t, err)
-	e := &env{t: t, url: "redis://" + server.Addr()}
-	s := e.terminal("top", "--every", "100ms")
+	e, _ := newReal(t)
+	e.put("mail", "Welcome", 0)
+	s := e.terminal("top --every 100ms")
 	s.shows("mail")
-	server.Kill()
+	e.real.Kill()
 	s.shows("no answer since")
 	s.shows("mail") // the output before the program
-	server.Restart()
+	e.real.Restart()
 	s.hides("no answer since")
 	s.press("q")
 	require.Equal(t, 0, s.exit())
@@ -179,12 +167,12 @@ func TestTopWantsATerminal(t *testing.T) {
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.errors, "qless status")
 	require.Empty(t, r.out)
-	require.Equal(t, 2, e.run("", "top", "--every", "0s").status)
+	e.exits(2, "top --every 0s")
 }
 
 func TestTopWithoutAServerLeavesTheTerminalAlone(t *testing.T) {
 	e := newLiveEnv(t)
-	s := e.terminal("top", "--redis", "redis://127.0.0.1:1")
+	s := e.terminal("top --redis redis://127.0.0.1:1")
 	require.Equal(t, 5, s.exit())
 	s.shows("qless: dial")
 	s.restored()

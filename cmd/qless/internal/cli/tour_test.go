@@ -12,18 +12,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
-	"github.com/qless/qless-go/qlesstest"
 )
-
-// newReal returns an env with a real server.
-func newReal(t *testing.T) (*env, *qless.Client) {
-	server := testkit.Start(t)
-	url := "redis://" + server.Addr()
-	client, err := qless.Dial(t.Context(), url, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return &env{Server: &qlesstest.Server{}, t: t, url: url}, client
-}
 
 func TestEveryCommandWorksOnARealServer(t *testing.T) {
 	e, client := newReal(t)
@@ -84,26 +73,22 @@ func TestThousandsOfFailuresAreRetriedOnARealServer(t *testing.T) {
 			qless.JID(fmt.Sprint("j", i)), qless.Retries(0),
 		}}
 	}
-	_, err := client.Queue("mail").PutMany(t.Context(), specs)
-	require.NoError(t, err)
-	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"mail"}})
-	require.NoError(t, err)
+	must(client.Queue("mail").PutMany(t.Context(), specs))(t)
+	worker := must(qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"mail"}}))(t)
 	worker.Handle("Welcome", func(context.Context, *qless.Job) error {
 		return qless.FailWith("timeout", fmt.Errorf("no answer"))
 	})
 	require.NoError(t, worker.Start(t.Context()))
 	testkit.Until(t, "all have failed", func() bool {
-		groups, err := inspect.New(client).FailureGroups(t.Context())
-		require.NoError(t, err)
+		groups := must(inspect.New(client).FailureGroups(t.Context()))(t)
 		return groups["timeout"] == len(specs)
 	})
 	require.NoError(t, worker.Stop(context.WithoutCancel(t.Context())))
 
 	r := e.fields("failed unfail timeout --limit 700 --yes")
 	require.Equal(t, run{0, "", "unfailed 700 jobs\n"}, r)
-	_, err = client.Queue("mail").Put(t.Context(), "After", nil,
-		qless.JID("after"), qless.DependsOn{"j1199"})
-	require.NoError(t, err)
+	must(client.Queue("mail").Put(t.Context(), "After", nil,
+		qless.JID("after"), qless.DependsOn{"j1199"}))(t)
 	var done inspect.Repair
 	r = e.fields("failed cancel timeout --yes --json")
 	require.Equal(t, 4, r.status, r.errors)

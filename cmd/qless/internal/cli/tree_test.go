@@ -51,16 +51,14 @@ func scene(t *testing.T, client *qless.Client) {
 	ctx := t.Context()
 	mail := client.Queue("mail")
 	put := func(jid string, options ...qless.PutOption) {
-		_, err := mail.Put(ctx, "Welcome", map[string]string{"to": "ann"},
-			append(options, qless.JID(jid))...)
-		require.NoError(t, err)
+		must(mail.Put(ctx, "Welcome", map[string]string{"to": "ann"},
+			append(options, qless.JID(jid))...))(t)
 	}
 	put("failed", qless.Priority(9))
 	put("failed-too", qless.Priority(9), qless.Retries(1))
 	put("running", qless.Priority(8))
 	put("done", qless.Priority(7))
-	jobs, err := mail.Pop(ctx, 4)
-	require.NoError(t, err)
+	jobs := must(mail.Pop(ctx, 4))(t)
 	for _, job := range jobs {
 		switch job.JID {
 		case "failed", "failed-too":
@@ -75,25 +73,24 @@ func scene(t *testing.T, client *qless.Client) {
 	put("later", qless.Delay(time.Hour))
 	put("child", qless.DependsOn{"waiting"})
 	put("grandchild", qless.DependsOn{"child"})
-	job, err := client.Job(ctx, "waiting")
-	require.NoError(t, err)
-	require.NoError(t, job.Track(ctx))
-	_, err = client.Queue("reports").Recur(ctx, "Hourly", nil, time.Hour, qless.JID("hourly"))
-	require.NoError(t, err)
+	require.NoError(t, jobOf(t, client, "waiting").Track(ctx))
+	must(client.Queue("reports").Recur(ctx, "Hourly", nil, time.Hour, qless.JID("hourly")))(t)
 	require.NoError(t, client.Queue("sms").Pause(ctx))
 	require.NoError(t, client.Limit("shop").Set(ctx, qless.LimitConfig{Concurrency: 2}))
 }
 
-// follow starts a worker with a schedule, and returns a function that stops it.
+// follow starts a worker with the schedule of the scene, and returns a function that stops it.
 func follow(t *testing.T, client *qless.Client) (stop func()) {
-	worker, err := qless.NewWorker(client, qless.WorkerConfig{
-		Queues: []string{"nights"}, Name: "night-worker",
-		Schedules: []qless.Schedule{{
-			ID: "nightly", When: "@daily", Queue: "nights", Job: qless.JobSpec{Klass: "Tidy"},
-		}},
+	return followOf(t, client, qless.Schedule{
+		ID: "nightly", When: "@daily", Queue: "nights", Job: qless.JobSpec{Klass: "Tidy"},
 	})
-	require.NoError(t, err)
-	worker.Handle("Tidy", nothing)
+}
+
+func followOf(t *testing.T, client *qless.Client, schedule qless.Schedule) (stop func()) {
+	worker := must(qless.NewWorker(client, qless.WorkerConfig{
+		Queues: []string{schedule.Queue}, Name: "night-worker", Schedules: []qless.Schedule{schedule},
+	}))(t)
+	worker.Handle(schedule.Job.Klass, nothing)
 	require.NoError(t, worker.Start(t.Context()))
 	testkit.Until(t, "the worker and its schedule are registered", func() bool {
 		_, err := inspect.New(client).Schedule(t.Context(), "nightly")
@@ -122,18 +119,18 @@ var asJSON = map[string]string{
 	"job put":         "mail Welcome",
 	"job find":        "--limit 25",
 	"job ls":          "-q mail",
-	"job cancel":      "failed --yes",
-	"job unfail":      "failed-too",
+	"job cancel":      "failed running --yes",
+	"job unfail":      "failed",
 	"job move":        "waiting --to slow --yes",
 	"job promote":     "later",
 	"job timeout":     "running --yes",
 	"job priority":    "waiting --to 3",
 	"job tag":         "waiting --tag x",
-	"job untag":       "waiting --tag x",
-	"job track":       "waiting",
+	"job untag":       "waiting --tag urgent",
+	"job track":       "later",
 	"job untrack":     "waiting",
 	"job depend":      "child --on running",
-	"job undepend":    "child --on running",
+	"job undepend":    "child --on waiting",
 	"job log":         "waiting -m hello",
 	"job edit":        "waiting --data 1 --yes",
 	"job graph":       "child",
@@ -231,9 +228,7 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 func newScene(t *testing.T, noun string) *env {
 	e := newStill(t)
 	if slices.Contains([]string{"bench", "check", "doctor", "dump", "restore", "script"}, noun) {
-		var client *qless.Client
-		e, client = newReal(t)
-		e.real = client
+		e, _ = newReal(t)
 	}
 	scene(t, e.Client())
 	e.folder = t.TempDir()
@@ -245,8 +240,7 @@ func newScene(t *testing.T, noun string) *env {
 	switch noun {
 	case "batch":
 		sum := qless.NewKlass[any]("Sum").Spec(nil, qless.JID("sum"))
-		_, err := e.Client().NewBatch(t.Context(), "reports", sum)
-		require.NoError(t, err)
+		must(e.Client().NewBatch(t.Context(), "reports", sum))(t)
 	case "config":
 		keep("config.json", "config dump")
 	case "context":

@@ -31,47 +31,37 @@ func TestAnOpenPageDoesNotHoldUpTheEndOfTheDashboard(t *testing.T) {
 	s := e.serving(1, "serve", "--web", "127.0.0.1:0")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addresses["web"]+"/live?page=/", nil)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	r := s.request(http.MethodGet, "web", "/live?page=/", "").WithContext(ctx)
+	answer := must(http.DefaultClient.Do(r))(t)
 	defer func() { _ = answer.Body.Close() }()
 	first := make([]byte, 1)
-	_, err = answer.Body.Read(first)
-	require.NoError(t, err)
+	must(answer.Body.Read(first))(t)
 	require.Zero(t, s.end())
 }
 
 func TestTheDashboardAsksForItsUser(t *testing.T) {
 	e := newEnv(t)
-	refused := e.run("", "serve", "--web", "127.0.0.1:0", "--web-user", "ann")
-	require.Equal(t, 2, refused.status)
-	require.Contains(t, refused.errors, "QLESS_WEB_PASSWORD")
+	require.Contains(t, e.exits(2, "serve --web 127.0.0.1:0 --web-user ann"), "QLESS_WEB_PASSWORD")
 	e.environ = append(e.environ, "QLESS_WEB_PASSWORD=secret")
 	s := e.serving(1, "serve", "--web", "127.0.0.1:0", "--web-user", "ann")
 	status, _ := s.get("web", "/")
 	require.Equal(t, http.StatusUnauthorized, status)
 	for password, want := range map[string]int{"wrong": http.StatusUnauthorized, "secret": http.StatusOK} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addresses["web"]+"/", nil)
-		require.NoError(t, err)
+		r := s.request(http.MethodGet, "web", "/", "")
 		r.SetBasicAuth("ann", password)
-		answer, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, want, answer.StatusCode)
+		status, _ := s.send(r)
+		require.Equal(t, want, status, password)
 	}
 	require.Zero(t, s.end())
 	require.NotContains(t, s.log.String(), "secret")
 }
 
 func TestCanceledJobsArePutAgainFromTheReceipt(t *testing.T) {
-	e := newRealEnv(t)
-	queue := e.Client().Queue("mail")
-	_, err := queue.Put(t.Context(), "Send", json.RawMessage(`{"big": 12345678901234567890}`),
-		qless.JID("first"), qless.Priority(7), qless.Tags{"x", "y"}, qless.Headers{"k": "v"})
-	require.NoError(t, err)
-	_, err = queue.Put(t.Context(), "Send", nil, qless.JID("second"), qless.DependsOn{"first"})
-	require.NoError(t, err)
+	e, client := newReal(t)
+	queue := client.Queue("mail")
+	must(queue.Put(t.Context(), "Send", json.RawMessage(`{"big": 12345678901234567890}`),
+		qless.JID("first"), qless.Priority(7), qless.Tags{"x", "y"}, qless.Headers{"k": "v"}))(t)
+	must(queue.Put(t.Context(), "Send", nil, qless.JID("second"), qless.DependsOn{"first"}))(t)
 	before := map[string]string{}
 	for _, jid := range []string{"first", "second"} {
 		before[jid] = e.run("", "job", "show", jid, "--json").out
@@ -79,19 +69,15 @@ func TestCanceledJobsArePutAgainFromTheReceipt(t *testing.T) {
 
 	s := e.serving(1, "serve", "--web", "127.0.0.1:0")
 	form := url.Values{"job": {"waiting:first", "depends:second"}, "sure": {"1"}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-		"http://"+s.addresses["web"]+"/actions/job.cancel", strings.NewReader(form.Encode()))
-	require.NoError(t, err)
+	r := s.request(http.MethodPost, "web", "/actions/job.cancel", form.Encode())
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	response, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
+	_, answer := s.send(r)
 	var done struct {
 		Changed int
 		Receipt string
 	}
-	require.NoError(t, json.NewDecoder(response.Body).Decode(&done))
+	require.NoError(t, json.Unmarshal([]byte(answer), &done))
 	require.Equal(t, 2, done.Changed)
 
 	status, receipt := s.get("web", "/receipts/"+done.Receipt)
@@ -112,13 +98,10 @@ func TestTheDashboardKnowsItsHosts(t *testing.T) {
 		s.addresses["web"]: http.StatusOK, "localhost:80": http.StatusOK, "jobs.example.com": http.StatusOK,
 		"ops.example.com:443": http.StatusOK, "evil.example": http.StatusForbidden,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addresses["web"]+"/", nil)
-		require.NoError(t, err)
+		r := s.request(http.MethodGet, "web", "/", "")
 		r.Host = host
-		answer, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, want, answer.StatusCode, host)
+		status, _ := s.send(r)
+		require.Equal(t, want, status, host)
 	}
 	require.Zero(t, s.end())
 	require.NotContains(t, s.log.String(), "asks for no user")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -131,8 +130,7 @@ func TestABadFlagSaysWhatItTakes(t *testing.T) {
 		"recur put mail K":              "--every is needed\nusage: qless recur put QUEUE KLASS [DATA] [flags]",
 	} {
 		r := at(nowhere, strings.Fields(words)...)
-		require.Equal(t, 2, r.status, words)
-		require.Equal(t, "qless: "+want+"\n", r.errors, words)
+		require.Equal(t, run{2, "", "qless: " + want + "\n"}, r, words)
 	}
 }
 
@@ -164,12 +162,10 @@ var ofGo = regexp.MustCompile(`\b(?:nil|struct|goroutines?|unmarshal|strconv|str
 // exported returns the names in package qless that are not also English words.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("../../../../*.go")
-	require.NoError(t, err)
+	files := must(filepath.Glob("../../../../*.go"))(t)
 	names, compound := map[string]bool{}, regexp.MustCompile(`^[A-Z][a-z]+[A-Z]`)
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		parsed := must(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && compound.MatchString(id.Name) {
 				names[id.Name] = true
@@ -196,14 +192,10 @@ func requirePlain(t *testing.T, names map[string]bool, text string, where ...any
 
 func TestHelpHasNoNamesOfGo(t *testing.T) {
 	names := exported(t)
-	var walk func(command *cobra.Command)
-	walk = func(command *cobra.Command) {
-		requirePlain(t, names, command.Short+"\n"+command.Long+"\n"+command.UsageString(), command.CommandPath())
-		for _, below := range command.Commands() {
-			walk(below)
-		}
+	for _, command := range cli.All(cli.Root()) {
+		help := command.Short + "\n" + command.Long + "\n" + command.UsageString()
+		requirePlain(t, names, help, command.CommandPath())
 	}
-	walk(cli.Root())
 }
 
 func TestErrorsOfFlagsHaveNoNamesOfGo(t *testing.T) {

@@ -233,18 +233,13 @@ func (d *driver) order() string {
 func TestRowsAreSortedByColumn(t *testing.T) {
 	d := drive(t, newFake(), 80, 24)
 	require.Equal(t, "aem", d.order(), "by name")
-	d.press("w")
-	require.Equal(t, "mae", d.order(), "most waiting first")
-	d.press("w")
-	require.Equal(t, "eam", d.order())
-	d.press("o")
-	require.Equal(t, "mae", d.order())
-	d.press("e")
-	require.Equal(t, "mae", d.order())
-	d.press("n n")
-	require.Equal(t, "mea", d.order())
-	d.press("z")
-	require.Equal(t, "mea", d.order(), "no column has this key")
+	for _, step := range []struct{ keys, order string }{
+		{"w", "mae"}, // most waiting first
+		{"w", "eam"}, {"o", "mae"}, {"e", "mae"}, {"n n", "mea"},
+		{"z", "mea"}, // no column has this key
+	} {
+		require.Equal(t, step.order, d.with(step.keys), step.keys)
+	}
 	require.Equal(t, "tg", drive(t, newFake(), 80, 24).with("3"))
 	require.Equal(t, "gt", drive(t, newFake(), 80, 24).with("3 c"))
 	require.Equal(t, "rh", drive(t, newFake(), 80, 24).with("2 l"))
