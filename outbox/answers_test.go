@@ -23,8 +23,7 @@ func TestEachCodeOfAnErrorIsSorted(t *testing.T) {
 		notOfPuts[code] = true
 		require.Equal(t, odd, answerOf(&qless.Error{Code: qless.Code(code)}))
 	}
-	source, err := os.ReadFile("../errors.go")
-	require.NoError(t, err)
+	source := must(os.ReadFile("../errors.go"))(t)
 	found := regexp.MustCompile(`Err\w+ +Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Len(t, found, len(notOfPuts)+len(answersByCode))
 	for _, match := range found {
@@ -66,8 +65,7 @@ func TestAJobThatMustExistHoldsUpNoOther(t *testing.T) {
 		s.fill(3)
 		r := s.relay()
 		require.Equal(s, Pass{Put: 3, Left: 1}, s.pass(r))
-		_, err := s.client.Queue("p").Put(s.Context(), "K", nil, qless.JID("parent"))
-		require.NoError(s, err)
+		must(s.client.Queue("p").Put(s.Context(), "K", nil, qless.JID("parent")))(s)
 		s.expireLeases()
 		require.Equal(s, Pass{Put: 1}, s.pass(r))
 		require.Equal(s, []string{"parent"}, s.job(child).Dependencies)

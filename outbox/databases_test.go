@@ -48,8 +48,7 @@ func clusterOf(t *testing.T, dialect Dialect) *cluster {
 	if dialect == MySQL {
 		start = startMariaDB
 	}
-	c, err := start()
-	require.NoError(t, err)
+	c := must(start())(t)
 	if started.clusters == nil {
 		started.clusters = map[Dialect]*cluster{}
 	}
@@ -69,8 +68,7 @@ func newDatabase(t *testing.T, dialect Dialect) string {
 	testkit.Until(t, "the database answers", func() bool { return admin.PingContext(t.Context()) == nil })
 	c.count++
 	name := fmt.Sprintf("test%d", c.count)
-	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
+	must(admin.ExecContext(t.Context(), "CREATE DATABASE "+name))(t)
 	return c.url(name)
 }
 

@@ -1,16 +1,19 @@
 package outbox
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"io"
 	"log"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
@@ -49,9 +52,12 @@ type shop struct {
 	jids    []string // of all jobs of the queue q, in the order of their transactions
 }
 
-// onEach runs a test on all kinds of databases.
-func onEach(t *testing.T, test func(s *shop)) {
-	for _, dialect := range []Dialect{SQLite, Postgres, MySQL} {
+// onEach runs a test on all kinds of databases, or on some.
+func onEach(t *testing.T, test func(s *shop), some ...Dialect) {
+	if len(some) == 0 {
+		some = []Dialect{SQLite, Postgres, MySQL}
+	}
+	for _, dialect := range some {
 		t.Run(string(dialect), func(t *testing.T) { test(newShop(t, dialect)) })
 	}
 }
@@ -74,11 +80,22 @@ func newShop(t *testing.T, dialect Dialect) *shop {
 	return s
 }
 
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// errorOf returns the error of a call, without its value.
+func errorOf[T any](_ T, err error) error { return err }
+
 var drivers = map[Dialect]string{SQLite: "sqlite", Postgres: "pgx", MySQL: "mysql"}
 
 func open(t testing.TB, dialect Dialect, url string) *sql.DB {
-	db, err := sql.Open(drivers[dialect], url)
-	require.NoError(t, err)
+	db := must(sql.Open(drivers[dialect], url))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }
@@ -88,9 +105,13 @@ func (s *shop) connect(addr string) *qless.Client {
 	s.Helper()
 	options := testkit.Options(addr)
 	options.DialerRetries, options.MaxRetries = 1, -1
-	rdb := redisClient(s.T, options)
-	client, err := qless.New(rdb, nil)
-	require.NoError(s, err)
+	return s.clientOf(redisClient(s.T, options), nil)
+}
+
+// clientOf returns a client with a Redis client, closed by the end of the test.
+func (s *shop) clientOf(rdb *redis.Client, config *qless.ClientConfig) *qless.Client {
+	s.Helper()
+	client := must(qless.New(rdb, config))(s)
 	s.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -102,20 +123,30 @@ func (s *shop) relay(change ...func(*RelayConfig)) *Relay {
 	for _, c := range change {
 		c(&config)
 	}
-	r, err := NewRelay(s.db, s.client, config)
-	require.NoError(s, err)
+	r := must(NewRelay(s.db, s.client, config))(s)
 	return r
 }
 
 // put puts a job in a separate transaction.
 func (s *shop) put(queue string, data any, options ...qless.PutOption) string {
 	s.Helper()
-	tx, err := s.db.BeginTx(s.Context(), nil)
-	require.NoError(s, err)
-	jid, err := s.box.Queue(tx, queue).Put(s.Context(), "K", data, options...)
-	require.NoError(s, err)
+	tx := must(s.db.BeginTx(s.Context(), nil))(s)
+	jid := must(s.box.Queue(tx, queue).Put(s.Context(), "K", data, options...))(s)
 	require.NoError(s, tx.Commit())
 	return jid
+}
+
+// background runs relays until they are stopped.
+func (s *shop) background(relays ...func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(s.Context())
+	var running sync.WaitGroup
+	for _, run := range relays {
+		running.Go(func() { run(ctx) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // fill puts n jobs.
@@ -129,8 +160,7 @@ func (s *shop) fill(n int) {
 // stats returns the counts of the outbox, without an age.
 func (s *shop) stats() Stats {
 	s.Helper()
-	stats, err := ReadStats(s.Context(), s.db)
-	require.NoError(s, err)
+	stats := must(ReadStats(s.Context(), s.db))(s)
 	stats.Oldest = 0
 	return stats
 }
@@ -147,8 +177,7 @@ func aside(n int, kind string) Stats { return Stats{Problems: n, Kinds: map[stri
 // exec runs a statement.
 func (s *shop) exec(statement string, args ...any) {
 	s.Helper()
-	_, err := s.db.ExecContext(s.Context(), s.dialect.statement(statement), args...)
-	require.NoError(s, err)
+	must(s.db.ExecContext(s.Context(), s.dialect.statement(statement), args...))(s)
 }
 
 // problem returns the problem of the only row with a problem.
@@ -163,15 +192,13 @@ func (s *shop) problem() (problem string) {
 func (s *shop) requireAll(inOrder bool) {
 	s.Helper()
 	require.Zero(s, s.stats())
-	page, err := inspect.New(s.client).Queue("q", inspect.Waiting).
-		JIDs(s.Context(), inspect.Range{Limit: -1})
-	require.NoError(s, err)
+	page := must(inspect.New(s.client).Queue("q", inspect.Waiting).
+		JIDs(s.Context(), inspect.Range{Limit: -1}))(s)
 	if inOrder {
 		require.Equal(s, s.jids, page.Items)
 	}
 	require.ElementsMatch(s, s.jids, page.Items)
-	jobs, err := s.client.Jobs(s.Context(), s.jids...)
-	require.NoError(s, err)
+	jobs := must(s.client.Jobs(s.Context(), s.jids...))(s)
 	for _, job := range jobs {
 		require.Len(s, job.History, 1)
 		require.Equal(s, "put", job.History[0].What)
@@ -181,16 +208,13 @@ func (s *shop) requireAll(inOrder bool) {
 // job returns a job that must exist.
 func (s *shop) job(jid string) *qless.Job {
 	s.Helper()
-	job, err := s.client.Job(s.Context(), jid)
-	require.NoError(s, err)
-	return job
+	return must(s.client.Job(s.Context(), jid))(s)
 }
 
 // complete completes the next jobs of the queue q.
 func (s *shop) complete(n int) {
 	s.Helper()
-	jobs, err := s.client.Queue("q").Pop(s.Context(), n)
-	require.NoError(s, err)
+	jobs := must(s.client.Queue("q").Pop(s.Context(), n))(s)
 	require.Len(s, jobs, n)
 	for _, job := range jobs {
 		require.NoError(s, job.Complete(s.Context()))

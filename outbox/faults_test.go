@@ -31,14 +31,10 @@ func TestFourRelaysThroughFaults(t *testing.T) {
 		ctx, stop := context.WithCancel(s.Context())
 		var running sync.WaitGroup
 		for range 4 {
-			client, err := qless.New(chaos.Client(s, nil), nil)
-			require.NoError(s, err)
-			s.Cleanup(func() { _ = client.Close() })
-			r, err := NewRelay(s.db, client, RelayConfig{
-				Dialect: s.dialect, Logger: testkit.Quiet(), Batch: 20, Lease: 500 * time.Millisecond,
-				Poll: time.Millisecond,
+			s.client = s.clientOf(chaos.Client(s, nil), nil)
+			r := s.relay(func(c *RelayConfig) {
+				c.Batch, c.Lease, c.Poll = 20, 500*time.Millisecond, time.Millisecond
 			})
-			require.NoError(s, err)
 			running.Go(func() {
 				for ctx.Err() == nil {
 					if r.Pass(ctx).Put == 0 {
@@ -143,8 +139,7 @@ func (w *writer) requireAll() {
 		for _, pair := range some {
 			jids = append(jids, pair[0], pair[1])
 		}
-		jobs, err := client.Jobs(w.Context(), jids...)
-		require.NoError(w, err)
+		jobs := must(client.Jobs(w.Context(), jids...))(w)
 		require.Len(w, jobs, len(jids))
 		for i, job := range jobs {
 			require.Len(w, job.History, 1, "it was put once")
@@ -157,31 +152,27 @@ func (w *writer) requireAll() {
 
 // A transaction that stays open makes no relay wait, even with small tables.
 func TestAnOpenTransactionHoldsUpNoRelay(t *testing.T) {
-	for _, dialect := range []Dialect{Postgres, MySQL} { // SQLite has one transaction at a time
-		t.Run(string(dialect), func(t *testing.T) {
-			s := newShop(t, dialect)
-			w := &writer{shop: s}
-			one, err := w.write()
-			require.NoError(t, err)
-			parent := s.put("q", nil)
-			first := s.relay(func(c *RelayConfig) { c.Batch = 1 })
-			child := s.put("q", nil, qless.DependsOn{parent})
-			require.ErrorIs(s, first.dieAt(s.Context(), "put", 1), errDied)
-			require.Equal(t, Pass{Left: 1}, s.pass(s.relay()))
-			s.expireLeases()
-			s.pass(s.relay())
-			s.pass(s.relay())
-			require.Equal(t, []string{parent}, s.job(child).Dependencies)
-			for n := 1; n <= 40; n++ { // a database may prefer to scan a small table
-				s.fill(n)
-				s.changeRows(n)
-				require.Equal(t, Pass{Put: n}, s.pass(s.relay()), "%d rows", n)
-			}
-			w.commit(one)
-			require.Equal(t, Pass{Put: 2}, s.pass(s.relay()))
-			w.requireAll()
-		})
-	}
+	onEach(t, func(s *shop) {
+		w := &writer{shop: s}
+		one := must(w.write())(s)
+		parent := s.put("q", nil)
+		first := s.relay(func(c *RelayConfig) { c.Batch = 1 })
+		child := s.put("q", nil, qless.DependsOn{parent})
+		require.ErrorIs(s, first.dieAt(s.Context(), "put", 1), errDied)
+		require.Equal(s, Pass{Left: 1}, s.pass(s.relay()))
+		s.expireLeases()
+		s.pass(s.relay())
+		s.pass(s.relay())
+		require.Equal(s, []string{parent}, s.job(child).Dependencies)
+		for n := 1; n <= 40; n++ { // a database may prefer to scan a small table
+			s.fill(n)
+			s.changeRows(n)
+			require.Equal(s, Pass{Put: n}, s.pass(s.relay()), "%d rows", n)
+		}
+		w.commit(one)
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		w.requireAll()
+	}, Postgres, MySQL) // SQLite has one transaction at a time
 }
 
 // changeRows changes the only n rows in each way used by a relay.
@@ -202,9 +193,7 @@ func (s *shop) changeRows(n int) {
 	require.NoError(s, r.table.write(ctx, func(tx session) error {
 		return r.table.setAside(ctx, tx, fate{kind: "invalid", message: "it is"}, values(jids))
 	}))
-	retried, err := r.Retry(ctx, jids...)
-	require.NoError(s, err)
-	require.Equal(s, n, retried)
+	require.Equal(s, n, must(r.Retry(ctx, jids...))(s))
 }
 
 // A replica becomes the master in the middle of a pass, and the old master refuses writes.
@@ -228,9 +217,7 @@ func TestRedisFailsOverDuringAPass(t *testing.T) {
 				return net.Dial("tcp", addr.Load().(string))
 			}
 			options.MaxRetries = -1
-			s.client, err = qless.New(redisClient(t, options), nil)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = s.client.Close() })
+			s.client = s.clientOf(redisClient(t, options), nil)
 			s.fill(5)
 			r, failed := s.relay(), false
 			r.step = func(name string) {
@@ -282,15 +269,11 @@ func TestClocksThatDisagree(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 			now := time.Now().Add(ahead)
-			client, err := qless.New(redisClient(s.T, testkit.Options(s.redis.Addr())),
+			s.client = s.clientOf(redisClient(s.T, testkit.Options(s.redis.Addr())),
 				&qless.ClientConfig{Clock: func() time.Time { return now }})
-			require.NoError(s, err)
-			s.client = client
-			s.Cleanup(func() { _ = client.Close() })
 			delayed := s.put("q", nil, qless.Delay(time.Minute), qless.TTL(2*time.Minute))
 			waiting := s.put("q", nil, qless.StartBy(time.Minute))
-			dead := s.relay()
-			require.ErrorIs(s, dead.dieAt(s.Context(), "delete", 1), errDied)
+			require.ErrorIs(s, s.relay().dieAt(s.Context(), "delete", 1), errDied)
 			require.Equal(s, Pass{}, s.pass(s.relay()), "its lease counts by the clock of the database")
 			s.expireLeases()
 			require.Equal(s, Pass{Known: 2}, s.pass(s.relay()))

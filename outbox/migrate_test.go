@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -32,17 +33,12 @@ func TestMigrateAtOnce(t *testing.T) {
 			programs.Go(func() { errs[i] = Migrate(s.Context(), db, s.dialect) })
 		}
 		programs.Wait()
-		for _, err := range errs {
-			require.NoError(s, err)
-		}
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
-		require.NoError(s, err)
+		require.NoError(s, errors.Join(errs...))
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		must(s.box.Queue(tx, "q").Put(s.Context(), "K", nil))(s)
 		require.NoError(s, Migrate(s.Context(), open(s.T, s.dialect, s.url), s.dialect))
 		require.NoError(s, tx.Commit())
-		text, err := Migrations.ReadFile("migrations/" + string(s.dialect) + "/001_outbox.sql")
-		require.NoError(s, err)
+		text := must(Migrations.ReadFile("migrations/" + string(s.dialect) + "/001_outbox.sql"))(s)
 		require.NoError(s, (&table{s.db, s.dialect}).create(s.Context(), string(text)))
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
 	})
@@ -50,24 +46,23 @@ func TestMigrateAtOnce(t *testing.T) {
 
 // Programs with the first version of the package write to another table.
 func TestRowsOfTheFirstTableArePut(t *testing.T) {
-	for _, dialect := range []Dialect{SQLite, Postgres} {
-		t.Run(string(dialect), func(t *testing.T) {
-			s := newShop(t, dialect)
-			number := map[Dialect]string{SQLite: "INTEGER PRIMARY KEY AUTOINCREMENT",
-				Postgres: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"}[dialect]
-			s.exec(`CREATE TABLE qless_outbox (number ` + number + `, jid TEXT UNIQUE, queue TEXT, klass TEXT,
-				data TEXT, options TEXT, created BIGINT, claimed BIGINT DEFAULT 0, tried BIGINT DEFAULT 0, problem TEXT)`)
-			insert := `INSERT INTO qless_outbox (jid, queue, klass, data, options, created, problem)
-				VALUES (?, 'q', 'K', '7', ?, 1, ?)`
-			s.exec(insert, "a", `{"jid": "a", "if": "absent", "priority": 3, "start_by": "2999-01-01T00:00:00Z"}`, nil)
-			s.exec(insert, "b", `{"jid": "b", "if": "absent", "depends": ["a"]}`, nil)
-			s.exec(insert, "c", `{"jid": "c", "if": "absent"}`, "it may have run")
-			require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
-			require.Equal(s, 3, s.job("a").Priority)
-			require.Equal(s, []string{"a"}, s.job("b").Dependencies)
-			require.Equal(s, aside(1, "old"), s.stats())
-		})
-	}
+	onEach(t, func(s *shop) {
+		number := map[Dialect]string{SQLite: "INTEGER PRIMARY KEY AUTOINCREMENT",
+			Postgres: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"}[s.dialect]
+		s.exec(`CREATE TABLE qless_outbox (number ` + number + `, jid TEXT UNIQUE,
+			queue TEXT, klass TEXT, data TEXT, options TEXT, created BIGINT,
+			claimed BIGINT DEFAULT 0, tried BIGINT DEFAULT 0, problem TEXT)`)
+		insert := `INSERT INTO qless_outbox (jid, queue, klass, data, options, created, problem)
+			VALUES (?, 'q', 'K', '7', ?, 1, ?)`
+		s.exec(insert, "a", `{"jid": "a", "if": "absent", "priority": 3,
+			"start_by": "2999-01-01T00:00:00Z"}`, nil)
+		s.exec(insert, "b", `{"jid": "b", "if": "absent", "depends": ["a"]}`, nil)
+		s.exec(insert, "c", `{"jid": "c", "if": "absent"}`, "it may have run")
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		require.Equal(s, 3, s.job("a").Priority)
+		require.Equal(s, []string{"a"}, s.job("b").Dependencies)
+		require.Equal(s, aside(1, "old"), s.stats())
+	}, SQLite, Postgres)
 }
 
 // A pgxTx is a transaction of pgx.
@@ -80,15 +75,13 @@ func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.
 
 func TestOtherDriversOfPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
-	conn, err := pgx.Connect(s.Context(), s.url)
-	require.NoError(t, err)
+	conn := must(pgx.Connect(s.Context(), s.url))(t)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	require.NoError(t, pgx.BeginFunc(s.Context(), conn, func(tx pgx.Tx) error {
 		_, err := s.box.Queue(pgxTx{tx}, "q").Put(s.Context(), "K", nil, qless.DependsOn{"x"})
 		return err
 	}))
-	s.db, err = sql.Open("postgres", s.url)
-	require.NoError(t, err)
+	s.db = must(sql.Open("postgres", s.url))(t)
 	defer func() { require.NoError(t, s.db.Close()) }()
 	s.exec(`ALTER DATABASE ` + s.url[strings.LastIndex(s.url, "/")+1:strings.Index(s.url, "?")] +
 		` SET default_transaction_isolation = 'serializable'`)
@@ -112,8 +105,7 @@ func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
 		for i := range many {
 			many[i] = qless.JobSpec{Klass: "K", Data: json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)}
 		}
-		_, err = s.box.Queue(s.db, "q").PutMany(s.Context(), many)
-		require.NoError(s, err)
+		must(s.box.Queue(s.db, "q").PutMany(s.Context(), many))(s)
 		s.exec(`DELETE FROM qless_outbox_rows`)
 
 		// Unless rows are read in batches of some megabytes, these need much memory.

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +48,7 @@ func TestAJobWaitsForARowThatARelayHas(t *testing.T) {
 			other := s.put("mail", nil)
 			require.Equal(s, Pass{Put: 1, Left: 1}, s.pass(s.relay()))
 			s.job(other)
-			_, err := s.client.Job(s.Context(), receipt)
-			require.ErrorIs(s, err, qless.ErrNotFound)
+			require.ErrorIs(s, errorOf(s.client.Job(s.Context(), receipt)), qless.ErrNotFound)
 			s.expireLeases()
 			s.pass(s.relay())
 			s.pass(s.relay())
@@ -74,8 +72,7 @@ func TestAJobWhoseParentIsNotPut(t *testing.T) {
 			return jid
 		},
 		"its key is held": func(s *shop) string {
-			_, err := s.client.Queue("pay").Put(s.Context(), "K", nil, qless.Unique("k"))
-			require.NoError(s, err)
+			must(s.client.Queue("pay").Put(s.Context(), "K", nil, qless.Unique("k")))(s)
 			return s.put("pay", nil, qless.Unique("k"))
 		},
 	} {
@@ -91,10 +88,8 @@ func TestAJobWhoseParentIsNotPut(t *testing.T) {
 						s.pass(s.relay(func(c *RelayConfig) { c.Batch = batch }))
 					}
 					require.Equal(s, qless.StateWaiting, s.job(runs).State)
-					problems, err := s.relay().Problems(s.Context(), 10)
-					require.NoError(s, err)
 					found := map[string]string{}
-					for _, p := range problems {
+					for _, p := range must(s.relay().Problems(s.Context(), 10))(s) {
 						found[p.JID] = p.Message
 					}
 					for child, parent := range map[string]string{waits: parent, fails: parent, grandchild: waits} {
@@ -122,28 +117,18 @@ func TestRetryAndDrop(t *testing.T) {
 		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE queue = 'pay'`)
 		require.Equal(s, Pass{Problems: 5}, s.pass(r))
 		s.exec(`UPDATE qless_outbox_rows SET klass = 'K' WHERE queue = 'pay'`)
-		stats, err := r.Stats(s.Context())
-		require.NoError(s, err)
-		require.Equal(s, map[string]int{"invalid": 2, "parent": 3}, stats.Kinds)
+		kinds := must(r.Stats(s.Context()))(s).Kinds
+		require.Equal(s, map[string]int{"invalid": 2, "parent": 3}, kinds)
 
-		n, err := r.Retry(s.Context(), first, "unknown")
-		require.NoError(s, err)
-		require.Equal(s, 3, n)
+		require.Equal(s, 3, must(r.Retry(s.Context(), first, "unknown"))(s))
 		require.Equal(s, Pass{Put: 3}, s.pass(r))
 		require.Equal(s, []string{child}, s.job(grandchild).Dependencies)
-		n, err = r.Drop(s.Context(), second)
-		require.NoError(s, err)
-		require.Equal(s, 1, n)
-		_, err = s.client.Wait(s.Context(), second)
-		require.ErrorIs(s, err, qless.ErrCanceled)
-		n, err = r.Retry(s.Context(), orphan)
-		require.NoError(s, err)
-		require.Equal(s, 1, n, "it has waited for nobody else")
+		require.Equal(s, 1, must(r.Drop(s.Context(), second))(s))
+		require.ErrorIs(s, errorOf(s.client.Wait(s.Context(), second)), qless.ErrCanceled)
+		require.Equal(s, 1, must(r.Retry(s.Context(), orphan))(s), "it has waited for nobody else")
 		require.Equal(s, Pass{Put: 1}, s.pass(r))
 		s.job(orphan)
-		n, err = r.Retry(s.Context(), first, second)
-		require.NoError(s, err)
-		require.Zero(s, n)
+		require.Zero(s, must(r.Retry(s.Context(), first, second))(s))
 		require.Zero(s, s.stats())
 	})
 }
@@ -170,9 +155,8 @@ func TestCirclesAreRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.put("q", nil, qless.JID("a"), qless.DependsOn{"b"})
 		s.put("q", nil, qless.JID("b"), qless.DependsOn{"c"})
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil, qless.JID("c"), qless.DependsOn{"a"})
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		_, err := s.box.Queue(tx, "q").Put(s.Context(), "K", nil, qless.JID("c"), qless.DependsOn{"a"})
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.ErrorContains(s, err, "depends on itself")
 		require.NoError(s, tx.Commit())
@@ -200,9 +184,8 @@ func TestPutManyAndABatch(t *testing.T) {
 		job := func(data any, options ...qless.PutOption) qless.JobSpec {
 			return qless.JobSpec{Klass: "K", Data: data, Options: options}
 		}
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), []qless.JobSpec{
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		_, err := s.box.Queue(tx, "q").PutMany(s.Context(), []qless.JobSpec{
 			job(1, qless.DependsOn{"b"}), job(2, qless.JID("b"))})
 		require.ErrorContains(s, err, "jobs[0]: depends on jobs[1], which comes after it")
 		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), []qless.JobSpec{job(1), job(2, qless.Retries(-1))})
@@ -211,27 +194,22 @@ func TestPutManyAndABatch(t *testing.T) {
 		for i := range 1100 {
 			specs = append(specs, job(i))
 		}
-		s.jids, err = s.box.Queue(tx, "q").PutMany(s.Context(), specs)
-		require.NoError(s, err)
-		id, err := s.box.PutBatch(s.Context(), tx, "done", job("all"),
-			Members{"members", []qless.JobSpec{job(1), job(2)}}, Members{"others", []qless.JobSpec{job(3)}})
-		require.NoError(s, err)
-		none, err := s.box.PutBatch(s.Context(), tx, "done", job("none"))
-		require.NoError(s, err)
+		s.jids = must(s.box.Queue(tx, "q").PutMany(s.Context(), specs))(s)
+		id := must(s.box.PutBatch(s.Context(), tx, "done", job("all"),
+			Members{"members", []qless.JobSpec{job(1), job(2)}},
+			Members{"others", []qless.JobSpec{job(3)}}))(s)
+		none := must(s.box.PutBatch(s.Context(), tx, "done", job("none")))(s)
 		require.NoError(s, tx.Commit())
 		r := s.relay()
 		for !s.isEmpty() {
 			require.NotZero(s, s.pass(r))
 		}
 		s.requireAll(true)
-		status, err := s.client.Batch(id).Status(s.Context())
-		require.NoError(s, err)
-		require.Equal(s, qless.BatchStatus{Pending: 3, Total: 3, State: qless.StateDepends}, status)
+		require.Equal(s, qless.BatchStatus{Pending: 3, Total: 3, State: qless.StateDepends},
+			must(s.client.Batch(id).Status(s.Context()))(s))
 		require.Equal(s, qless.StateWaiting, s.job(none).State)
 		for _, queue := range []string{"members", "others"} {
-			jobs, err := s.client.Queue(queue).Pop(s.Context(), 5)
-			require.NoError(s, err)
-			for _, job := range jobs {
+			for _, job := range must(s.client.Queue(queue).Pop(s.Context(), 5))(s) {
 				require.NoError(s, job.Complete(s.Context()))
 			}
 		}
@@ -242,28 +220,20 @@ func TestPutManyAndABatch(t *testing.T) {
 // A member that is refused keeps the batch open until someone decides.
 func TestABatchWithARefusedMember(t *testing.T) {
 	onEach(t, func(s *shop) {
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
 		spec := qless.JobSpec{Klass: "K"}
-		id, err := s.box.PutBatch(s.Context(), tx, "done", spec, Members{"q", []qless.JobSpec{spec, spec}})
-		require.NoError(s, err)
+		members := Members{"q", []qless.JobSpec{spec, spec}}
+		id := must(s.box.PutBatch(s.Context(), tx, "done", spec, members))(s)
 		require.NoError(s, tx.Commit())
 		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE number =
 			(SELECT * FROM (SELECT max(number) FROM qless_outbox_rows WHERE queue = 'q') AS n)`)
 		r := s.relay()
 		require.Equal(s, Pass{Put: 2, Problems: 1, Left: 1}, s.pass(r))
-		status, err := s.client.Batch(id).Status(s.Context())
-		require.NoError(s, err)
-		require.True(s, status.Open)
-		problems, err := r.Problems(s.Context(), 5)
-		require.NoError(s, err)
-		n, err := r.Drop(s.Context(), problems[0].JID)
-		require.NoError(s, err)
-		require.Equal(s, 1, n)
+		require.True(s, must(s.client.Batch(id).Status(s.Context()))(s).Open)
+		problems := must(r.Problems(s.Context(), 5))(s)
+		require.Equal(s, 1, must(r.Drop(s.Context(), problems[0].JID))(s))
 		require.Equal(s, Pass{Put: 1}, s.pass(r))
-		status, err = s.client.Batch(id).Status(s.Context())
-		require.NoError(s, err)
-		require.False(s, status.Open)
+		require.False(s, must(s.client.Batch(id).Status(s.Context()))(s).Open)
 	})
 }
 
@@ -287,7 +257,7 @@ func TestAJobInTheOutboxCanBeWaitedFor(t *testing.T) {
 		s.pass(s.relay())
 		_, err = s.client.Wait(context.Background(), dropped, qless.AwaitPut(time.Minute))
 		require.ErrorIs(s, err, qless.ErrExists)
-		require.True(s, strings.Contains(err.Error(), "holder"))
+		require.ErrorContains(s, err, "holder")
 	})
 }
 
@@ -296,9 +266,8 @@ func TestAPutThatIsNotWrittenChangesNoRow(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.put("q", 1, qless.JID("a"))
 		s.put("q", 2, qless.JID("b"), qless.DependsOn{"a"})
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", 3, qless.JID("a"), qless.DependsOn{"b"})
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		_, err := s.box.Queue(tx, "q").Put(s.Context(), "K", 3, qless.JID("a"), qless.DependsOn{"b"})
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.NoError(s, tx.Commit())
 		refused := s.put("q", nil, qless.JID("refused"))
@@ -314,13 +283,12 @@ func TestAPutThatIsNotWrittenChangesNoRow(t *testing.T) {
 func TestCirclesThroughPutManyAreRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		s.put("q", nil, qless.JID("early"), qless.DependsOn{"last"})
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
 		jobs := []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.JID("first"), qless.DependsOn{"early"}}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("last"), qless.DependsOn{"first"}}},
 		}
-		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), jobs)
+		_, err := s.box.Queue(tx, "q").PutMany(s.Context(), jobs)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.NoError(s, tx.Commit())
 		require.Equal(s, Stats{Waiting: 1}, s.stats(), "nothing is written")
@@ -342,10 +310,8 @@ func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 			for i := range jobs {
 				jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{parent}}}
 			}
-			tx, err := s.db.BeginTx(s.Context(), nil)
-			require.NoError(s, err)
-			_, err = s.box.Queue(tx, "mail").PutMany(s.Context(), jobs)
-			require.NoError(s, err)
+			tx := must(s.db.BeginTx(s.Context(), nil))(s)
+			must(s.box.Queue(tx, "mail").PutMany(s.Context(), jobs))(s)
 			require.NoError(s, tx.Commit())
 			want := Stats{Problems: n + 1, Kinds: map[string]int{"invalid": 1, "parent": n}}
 			if gone {
@@ -362,16 +328,12 @@ func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 				break
 			}
 			s.exec(`UPDATE qless_outbox_rows SET klass = 'K'`)
-			retried, err := r.Retry(s.Context(), parent)
-			require.NoError(s, err)
-			require.Equal(s, n+1, retried)
+			require.Equal(s, n+1, must(r.Retry(s.Context(), parent))(s))
 			for !s.isEmpty() {
 				require.NotZero(s, s.pass(r))
 			}
 		}
-		dropped, err := r.Drop(s.Context(), s.jidsAside()...)
-		require.NoError(s, err)
-		require.Equal(s, n, dropped)
+		require.Equal(s, n, must(r.Drop(s.Context(), s.jidsAside()...))(s))
 		require.Zero(s, s.stats())
 	})
 }
@@ -379,9 +341,7 @@ func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 // jidsAside returns the jids of all rows set aside.
 func (s *shop) jidsAside() (jids []string) {
 	s.Helper()
-	problems, err := s.relay().Problems(s.Context(), 10_000)
-	require.NoError(s, err)
-	for _, p := range problems {
+	for _, p := range must(s.relay().Problems(s.Context(), 10_000))(s) {
 		jids = append(jids, p.JID)
 	}
 	return jids

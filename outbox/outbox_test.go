@@ -74,10 +74,8 @@ func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 		require.Equal(s, qless.StateWaiting, s.job(past).State)
 		require.Zero(s, s.job(endless).Options)
 		for _, jid := range []string{late, gone} {
-			_, err := s.client.Job(s.Context(), jid)
-			require.ErrorIs(s, err, qless.ErrNotFound)
-			_, err = s.client.Wait(s.Context(), jid)
-			require.ErrorIs(s, err, qless.ErrCanceled)
+			require.ErrorIs(s, errorOf(s.client.Job(s.Context(), jid)), qless.ErrNotFound)
+			require.ErrorIs(s, errorOf(s.client.Wait(s.Context(), jid)), qless.ErrCanceled)
 		}
 		require.Zero(s, s.stats())
 	})
@@ -85,10 +83,8 @@ func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 
 func TestNothingOfATransactionThatIsRolledBack(t *testing.T) {
 	onEach(t, func(s *shop) {
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
-		require.NoError(s, err)
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		must(s.box.Queue(tx, "q").Put(s.Context(), "K", nil))(s)
 		require.NoError(s, tx.Rollback())
 		require.Zero(s, s.stats())
 		require.Equal(s, Pass{}, s.pass(s.relay()))
@@ -142,8 +138,7 @@ func TestUniqueKeysInTheOutbox(t *testing.T) {
 
 		s.put("q", 4, qless.Unique("d").Replace(), qless.Delay(time.Hour))
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
-		holder, err := inspect.New(s.client).Holder(s.Context(), "d")
-		require.NoError(s, err)
+		holder := must(inspect.New(s.client).Holder(s.Context(), "d"))(s)
 		s.put("q", 5, qless.Unique("d").Replace(), qless.Delay(time.Hour))
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
 		require.Equal(s, "5", string(s.job(holder).Data), "it has replaced the first")
@@ -155,8 +150,7 @@ func TestStatsOfAnOutbox(t *testing.T) {
 		s.put("q", 1)
 		s.wrote(time.Hour)
 		s.put("q", 2)
-		stats, err := ReadStats(s.Context(), s.db)
-		require.NoError(s, err)
+		stats := must(ReadStats(s.Context(), s.db))(s)
 		require.Equal(s, 2, stats.Waiting)
 		require.InDelta(s, time.Hour, stats.Oldest, float64(time.Minute))
 	})
@@ -168,8 +162,7 @@ func TestConfigsThatMeanNothing(t *testing.T) {
 		{}, {Dialect: "oracle"}, {Dialect: SQLite, Batch: 501}, {Dialect: SQLite, Batch: -1},
 		{Dialect: SQLite, Lease: -1}, {Dialect: SQLite, Poll: -1},
 	} {
-		_, err := NewRelay(s.db, s.client, config)
-		require.ErrorContains(s, err, "outbox: ")
+		require.ErrorContains(s, errorOf(NewRelay(s.db, s.client, config)), "outbox: ")
 	}
 	_, err := NewRelay(nil, nil, RelayConfig{Dialect: SQLite})
 	require.ErrorContains(s, err, "needs a database")

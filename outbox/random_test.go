@@ -75,8 +75,7 @@ func TestRandomTransactions(t *testing.T) {
 			s.expireLeases()
 			relays[i%len(relays)].Pass(s.Context())
 		}
-		jobs, err := s.client.Jobs(s.Context(), s.jids...)
-		require.NoError(s, err)
+		jobs := must(s.client.Jobs(s.Context(), s.jids...))(s)
 		require.Len(s, jobs, len(needs))
 		for _, job := range jobs {
 			require.Len(s, job.History, 1, "it was put once")
@@ -108,8 +107,7 @@ func (g *gambler) transaction() {
 		MySQL:    {sql.LevelReadCommitted, sql.LevelRepeatableRead},
 	}[g.dialect]
 	level := levels[g.random.IntN(len(levels))]
-	tx, err := g.db.BeginTx(g.Context(), &sql.TxOptions{Isolation: level})
-	require.NoError(g, err)
+	tx := must(g.db.BeginTx(g.Context(), &sql.TxOptions{Isolation: level}))(g)
 	own, all := map[string][]string{}, g.jids
 	for range 1 + g.random.IntN(5) {
 		var parents qless.DependsOn
@@ -122,8 +120,7 @@ func (g *gambler) transaction() {
 			}
 		}
 		queue := []string{"q", "p", "r"}[g.random.IntN(3)]
-		jid, err := g.box.Queue(tx, queue).Put(g.Context(), "K", nil, parents)
-		require.NoError(g, err)
+		jid := must(g.box.Queue(tx, queue).Put(g.Context(), "K", nil, parents))(g)
 		own[jid], all = parents, append(all, jid)
 	}
 	switch g.random.IntN(5) {

@@ -94,13 +94,12 @@ func TestAJobOfWhichNothingIsLeftIsNotPutAgain(t *testing.T) {
 			onEach(t, func(s *shop) {
 				s.put("q", nil, option)
 				require.ErrorIs(s, s.relay().dieAt(s.Context(), "delete", 1), errDied)
-				jobs, err := s.client.Queue("q").Pop(s.Context(), 1)
-				require.NoError(s, err)
+				jobs := must(s.client.Queue("q").Pop(s.Context(), 1))(s)
 				require.Len(s, jobs, 1)
 				require.NoError(s, s.client.Cancel(s.Context(), jobs[0].JID))
 				s.expireLeases()
 				require.Equal(s, Pass{Known: 1}, s.pass(s.relay()))
-				_, err = s.client.Job(s.Context(), jobs[0].JID)
+				_, err := s.client.Job(s.Context(), jobs[0].JID)
 				require.ErrorIs(s, err, qless.ErrNotFound)
 			})
 		})
@@ -159,8 +158,7 @@ func TestALateRelaySetsNoRowAside(t *testing.T) {
 		late.step = func(name string) {
 			if name == "delete" {
 				s.expireLeases()
-				_, err := s.client.Queue("q").Put(s.Context(), "K", nil, qless.JID("later"))
-				require.NoError(s, err)
+				must(s.client.Queue("q").Put(s.Context(), "K", nil, qless.JID("later")))(s)
 				require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
 			}
 		}
@@ -180,16 +178,12 @@ func TestRowsThatWaitHoldUpNoOthers(t *testing.T) {
 			s.put("q", nil, qless.DependsOn{parent})
 		}
 		other := s.put("q", nil)
-		ctx, stop := context.WithCancel(s.Context())
-		r := s.relay(func(c *RelayConfig) { c.Batch = 2 })
-		var relay sync.WaitGroup
-		relay.Go(func() { r.Run(ctx) })
+		stop := s.background(s.relay(func(c *RelayConfig) { c.Batch = 2 }).Run)
 		testkit.Until(s, "the other is put", func() bool {
 			_, err := s.client.Job(s.Context(), other)
 			return err == nil
 		})
 		stop()
-		relay.Wait()
 	})
 }
 
@@ -220,8 +214,7 @@ func TestRelaysReport(t *testing.T) {
 		require.Len(s, found, 1)
 		require.Regexp(s, `^{"oldest":36\d\d,"problems":{"invalid":1},"rows":1,"time":\d+}$`, found["shop"])
 		require.Positive(s, rdb.TTL(s.Context(), "ql:x:outbox").Val())
-		stats, err := s.relay().Stats(s.Context())
-		require.NoError(s, err)
+		stats := must(s.relay().Stats(s.Context()))(s)
 		require.InDelta(s, time.Hour, stats.Oldest, float64(time.Minute))
 	})
 }
@@ -283,32 +276,24 @@ func TestARelayThatIsStoppedGivesItsRowsBack(t *testing.T) {
 
 func TestSeveralRelaysAtOnce(t *testing.T) {
 	onEach(t, func(s *shop) {
-		ctx, stop := context.WithCancel(s.Context())
-		var relays sync.WaitGroup
-		for range 3 {
-			r := s.relay(func(c *RelayConfig) { c.Batch, c.Poll = 7, time.Millisecond })
-			relays.Go(func() { r.Run(ctx) })
-		}
+		small := func(c *RelayConfig) { c.Batch, c.Poll = 7, time.Millisecond }
+		stop := s.background(s.relay(small).Run, s.relay(small).Run, s.relay(small).Run)
 		s.fill(100)
-		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+		testkit.Until(s, "the outbox is empty", s.isEmpty)
 		stop()
-		relays.Wait()
 		s.requireAll(false)
 	})
 }
 
 func TestANotifiedRelayDoesNotWaitForItsPoll(t *testing.T) {
 	onEach(t, func(s *shop) {
-		ctx, stop := context.WithCancel(s.Context())
 		r := s.relay()
-		var relay sync.WaitGroup
-		relay.Go(func() { r.Run(ctx) })
+		stop := s.background(r.Run)
 		s.fill(1)
 		r.Notify()
 		r.Notify()
-		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+		testkit.Until(s, "the outbox is empty", s.isEmpty)
 		stop()
-		relay.Wait()
 		s.requireAll(true)
 	})
 }
@@ -337,7 +322,6 @@ func listenTo(url string) func(ctx context.Context, notify func()) error {
 // reconnects after losing the connection. The relay never polls in this test.
 func TestARelayListensToPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
-	ctx, stop := context.WithCancel(s.Context())
 	listened := make(chan struct{}, 100)
 	listen := listenTo(s.url)
 	r := s.relay(func(c *RelayConfig) {
@@ -346,8 +330,7 @@ func TestARelayListensToPostgres(t *testing.T) {
 			return listen(ctx, func() { notify(); listened <- struct{}{} })
 		}
 	})
-	var relay sync.WaitGroup
-	relay.Go(func() { r.listen(ctx) })
+	stop := s.background(r.listen)
 	testkit.Soon(s, "it listens", listened)
 	for range 3 {
 		s.fill(1)
@@ -357,13 +340,11 @@ func TestARelayListensToPostgres(t *testing.T) {
 		testkit.Soon(s, "it listens again", listened)
 	}
 	stop()
-	relay.Wait()
 }
 
 // A relay that can't listen polls, and reports that once.
 func TestARelayThatCanNotListenPolls(t *testing.T) {
 	s := newShop(t, SQLite)
-	ctx, stop := context.WithCancel(s.Context())
 	calls := make(chan struct{})
 	var log syncBuffer
 	r := s.relay(func(c *RelayConfig) {
@@ -377,15 +358,13 @@ func TestARelayThatCanNotListenPolls(t *testing.T) {
 			return errors.New("no connection")
 		}
 	})
-	var relay sync.WaitGroup
-	relay.Go(func() { r.Run(ctx) })
+	stop := s.background(r.Run)
 	for range 4 {
 		testkit.Soon(s, "it listens again", calls)
 	}
 	s.fill(1)
-	testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+	testkit.Until(s, "the outbox is empty", s.isEmpty)
 	stop()
-	relay.Wait()
 	require.Equal(s, 1, strings.Count(log.String(), "can't listen"))
 }
 
@@ -393,29 +372,24 @@ func TestAMisdeedIsTold(t *testing.T) {
 	for _, misdeed := range []func(){func() { panic("a misdeed") }, runtime.Goexit} {
 		s := newShop(t, SQLite)
 		s.box.Headers = func(context.Context) map[string]string { misdeed(); return nil }
-		tx, err := s.db.BeginTx(s.Context(), nil)
-		require.NoError(s, err)
-		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
+		tx := must(s.db.BeginTx(s.Context(), nil))(s)
+		_, err := s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
 		require.ErrorContains(s, err, "Headers: a function ")
 		require.NoError(s, tx.Rollback())
 		s.box.Headers = nil
 
 		var log syncBuffer
-		ctx, stop := context.WithCancel(s.Context())
-		r := s.relay(func(c *RelayConfig) {
+		stop := s.background(s.relay(func(c *RelayConfig) {
 			c.Poll = time.Millisecond
 			c.Logger = slog.New(badLog{slog.NewTextHandler(&log, nil), misdeed})
 			c.Observer = func(Pass) { misdeed() }
 			c.Listen = func(context.Context, func()) error { misdeed(); return nil }
-		})
-		var relay sync.WaitGroup
-		relay.Go(func() { r.Run(ctx) })
+		}).Run)
 		for range 2 {
 			s.fill(1)
-			testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+			testkit.Until(s, "the outbox is empty", s.isEmpty)
 		}
 		stop()
-		relay.Wait()
 		require.Contains(s, log.String(), "RelayConfig.Observer ")
 		require.Contains(s, log.String(), "can't listen")
 	}
@@ -494,7 +468,7 @@ func TestRelaysThatAreKilled(t *testing.T) {
 				running = running[1:]
 			}
 		}
-		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+		testkit.Until(s, "the outbox is empty", s.isEmpty)
 		for _, p := range running {
 			p.kill()
 		}

@@ -28,8 +28,7 @@ func TestAPassWithAMillionRowsBehind(t *testing.T) {
 			s.requirePlans()
 			read := s.rowsRead(func() { require.Equal(s, Pass{Put: 500}, s.pass(r)) })
 			require.Less(s, read, 500*12)
-			stats, err := r.table.estimate(s.Context())
-			require.NoError(s, err)
+			stats := must(r.table.estimate(s.Context()))(s)
 			require.Equal(s, Stats{100, 100, map[string]int{"invalid": 100}, 0},
 				Stats{stats.Waiting / 100, stats.Problems, stats.Kinds, 0})
 			s.exec(map[Dialect]string{Postgres: "VACUUM ANALYZE", SQLite: "ANALYZE",
@@ -58,8 +57,7 @@ func (s *shop) requirePlans() {
 	}{{r.table.findDue(), nil}, {pickAgain, []any{int64(5), 250}}, {pickNew, []any{500}}} {
 		rows, err := s.db.QueryContext(s.Context(), s.dialect.statement(explain+query.text), query.args...)
 		require.NoError(s, err)
-		columns, err := rows.Columns()
-		require.NoError(s, err)
+		columns := must(rows.Columns())(s)
 		var plan strings.Builder
 		for rows.Next() {
 			values := make([]any, len(columns))

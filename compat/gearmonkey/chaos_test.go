@@ -40,7 +40,7 @@ func TestChaosOfRefusals(t *testing.T) {
 			defer stopAdders()
 			var workers, adders sync.WaitGroup
 			for range 3 {
-				client := c.chaos.Client(t, popHook{c})
+				client := c.chaos.Client(t, commandHook(c.pops))
 				workers.Go(func() { c.works(working, client) })
 				adders.Go(func() { c.adds(adding) })
 			}
@@ -136,24 +136,14 @@ func (l lossLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// popHook counts the pops with lost answers.
-type popHook struct{ c *chaosEnv }
-
-func (popHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (popHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h popHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		pop := cmd.Name() == "brpop" || cmd.Name() == "evalsha"
-		if pop && err != nil && !redisx.IsAnswer(err) && !redisx.NeverRan(err) {
-			h.c.count(&h.c.lostPops, 1)
-		}
-		return err
+// pops counts the pops with lost answers.
+func (c *chaosEnv) pops(cmd redis.Cmder, next func() error) error {
+	err := next()
+	pop := cmd.Name() == "brpop" || cmd.Name() == "evalsha"
+	if pop && err != nil && !redisx.IsAnswer(err) && !redisx.NeverRan(err) {
+		c.count(&c.lostPops, 1)
 	}
+	return err
 }
 
 // adds queues jobs until ctx ends.

@@ -28,8 +28,8 @@ func TestRollCall(t *testing.T) {
 	}
 	e.cli("DEL count:F")
 	e.cli("LPUSH count:F x")
-	_, err := e.Run(t.Context(), "F", nil, gearmonkey.RollCall())
-	requireCode(t, gearmonkey.ErrServer, err)
+	requireCode(t, gearmonkey.ErrServer,
+		errorOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
 	require.Empty(t, e.cli("KEYS [^c]*"))
 
 	e.cli("DEL count:F")
@@ -44,8 +44,8 @@ func TestRollCallSeesAWorker(t *testing.T) {
 		e.run("F", "", gearmonkey.RollCall())
 		return nil, nil
 	})
-	_, err := e.Run(t.Context(), "F", nil, gearmonkey.RollCall())
-	requireCode(t, gearmonkey.ErrNoWorkers, err)
+	requireCode(t, gearmonkey.ErrNoWorkers,
+		errorOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
 }
 
 func TestIDsCountForEachFunction(t *testing.T) {
@@ -87,8 +87,7 @@ func TestGetUnknown(t *testing.T) {
 
 	e.run("F", "")
 	e.cli("DEL job:F:1") // as if it had expired
-	_, err = e.Get(t.Context(), "F", 1)
-	requireCode(t, gearmonkey.ErrNotFound, err)
+	requireCode(t, gearmonkey.ErrNotFound, errorOf(e.Get(t.Context(), "F", 1)))
 }
 
 func TestGetReadsWhatOthersWrote(t *testing.T) {
@@ -116,22 +115,16 @@ func TestArgumentsAreChecked(t *testing.T) {
 		"scheduled by name": {gearmonkey.Priority("scheduled")},
 		"both":              {gearmonkey.At(now), gearmonkey.High},
 	} {
-		_, err := e.Run(t.Context(), "F", nil, options...)
+		err := errorOf(e.Run(t.Context(), "F", nil, options...))
 		require.ErrorIs(t, err, gearmonkey.ErrInvalid, name)
 	}
-	_, err := e.Run(t.Context(), "", nil)
-	requireCode(t, gearmonkey.ErrInvalid, err)
-	_, err = e.Get(t.Context(), "", 1)
-	requireCode(t, gearmonkey.ErrInvalid, err)
-	_, err = e.Get(t.Context(), "F", 0)
-	requireCode(t, gearmonkey.ErrInvalid, err)
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Run(t.Context(), "", nil)))
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Get(t.Context(), "", 1)))
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Get(t.Context(), "F", 0)))
 	requireCode(t, gearmonkey.ErrInvalid, e.Finish(t.Context(), "F", 0, nil, nil))
-	_, err = e.Events(t.Context())
-	requireCode(t, gearmonkey.ErrInvalid, err)
-	_, err = e.Events(t.Context(), "")
-	requireCode(t, gearmonkey.ErrInvalid, err)
-	_, err = e.Move(t.Context(), "", nil)
-	requireCode(t, gearmonkey.ErrInvalid, err)
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Events(t.Context())))
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Events(t.Context(), "")))
+	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Move(t.Context(), "", nil)))
 	require.Empty(t, e.cli("KEYS *"), "nothing is written")
 }
 
@@ -193,10 +186,8 @@ func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), Dialer: dial})
-	defer rdb.Close()
-	id := must(gearmonkey.NewClient(rdb).Run(t.Context(), "F", nil, gearmonkey.Blocking(patience)))(t)
-	require.EqualValues(t, 1, id)
+	dialing := e.with(&redis.Options{Addr: e.server.Addr(), Dialer: dial})
+	require.EqualValues(t, 1, dialing.run("F", "", gearmonkey.Blocking(patience)))
 }
 
 func TestBlockingEndsWithTheContext(t *testing.T) {
@@ -221,9 +212,7 @@ func TestBlockingEndsWithTheContext(t *testing.T) {
 
 func TestManyWaitWithoutThePool(t *testing.T) {
 	e := newEnv(t)
-	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), PoolSize: 1})
-	defer rdb.Close()
-	client := gearmonkey.NewClient(rdb)
+	client := e.with(&redis.Options{Addr: e.server.Addr(), PoolSize: 1})
 	const runs = 5
 	errs := make(chan error, runs)
 	for range runs {
@@ -240,30 +229,20 @@ func TestManyWaitWithoutThePool(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	t.Parallel()
-	server := testkit.Start(t)
-	server.Kill()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
-	defer rdb.Close()
-	client := gearmonkey.NewClient(rdb)
-	_, err := client.Run(t.Context(), "F", nil)
-	requireCode(t, gearmonkey.ErrUnavailable, err)
-	_, err = client.Get(t.Context(), "F", 1)
-	requireCode(t, gearmonkey.ErrUnavailable, err)
-	_, err = client.Events(t.Context(), "F")
-	requireCode(t, gearmonkey.ErrUnavailable, err)
-	worker := gearmonkey.NewWorker(client, config())
-	worker.Accept("F", echo)
-	requireCode(t, gearmonkey.ErrUnavailable, worker.Work(t.Context()))
+	e := newEnv(t)
+	e.server.Kill()
+	client := e.with(&redis.Options{Addr: e.server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Run(t.Context(), "F", nil)))
+	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Get(t.Context(), "F", 1)))
+	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Events(t.Context(), "F")))
+	requireCode(t, gearmonkey.ErrUnavailable, client.worker(echo).Work(t.Context()))
 }
 
 // Neither queueing nor popping an id may be sent twice.
 func TestQueueingIsNotSentAgain(t *testing.T) {
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
-	defer rdb.Close()
-	client := gearmonkey.NewClient(rdb)
+	client := e.with(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
 	for command, option := range map[string]gearmonkey.RunOption{"LPUSH": gearmonkey.High, "ZADD": gearmonkey.At(now)} {
 		proxy.CutBeforeReply(command)
 		id, err := client.Run(t.Context(), "F", nil, option)
@@ -330,9 +309,7 @@ func TestEventsReportAGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-			defer rdb.Close()
-			events := must(gearmonkey.NewClient(rdb).Events(t.Context(), "F"))(t)
+			events := must(e.with(testkit.Options(proxy.Addr())).Events(t.Context(), "F"))(t)
 			defer events.Close()
 			lose(proxy)
 			require.Equal(t, gearmonkey.Event{Kind: gearmonkey.EventGap}, receive(t, events.C(), "the gap"))

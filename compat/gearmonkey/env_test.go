@@ -46,6 +46,13 @@ func newEnv(t *testing.T) *env {
 	return &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
 }
 
+// with returns an env with the same server, and a client with other options.
+func (e *env) with(options *redis.Options) *env {
+	rdb := redis.NewClient(options)
+	e.t.Cleanup(func() { _ = rdb.Close() })
+	return &env{Client: gearmonkey.NewClient(rdb), t: e.t, server: e.server, rdb: rdb}
+}
+
 // worker returns a worker of the function F.
 func (e *env) worker(handler gearmonkey.Handler) *gearmonkey.Worker {
 	worker := gearmonkey.NewWorker(e.Client, config())
@@ -70,18 +77,19 @@ func must[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
+// errorOf returns the error of a call, without its value.
+func errorOf[T any](_ T, err error) error { return err }
+
 // run queues a job.
 func (e *env) run(fn, input string, options ...gearmonkey.RunOption) int64 {
 	e.t.Helper()
-	id := must(e.Run(e.t.Context(), fn, []byte(input), options...))(e.t)
-	return id
+	return must(e.Run(e.t.Context(), fn, []byte(input), options...))(e.t)
 }
 
 // state reads an existing job.
 func (e *env) state(fn string, id int64) *gearmonkey.State {
 	e.t.Helper()
-	state := must(e.Get(e.t.Context(), fn, id))(e.t)
-	return state
+	return must(e.Get(e.t.Context(), fn, id))(e.t)
 }
 
 // cli sends a command given as words, as a person at a terminal would, and returns the reply.
@@ -176,6 +184,31 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
 	testkit.Until(e.t, "a condition of the test", condition)
+}
+
+// A commandHook is called for each command, and sends it by calling next.
+type commandHook func(cmd redis.Cmder, next func() error) error
+
+func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h(cmd, func() error { return next(ctx, cmd) })
+	}
+}
+
+// before returns a hook that calls a function before each command with a name.
+func before(name string, call func()) commandHook {
+	return func(cmd redis.Cmder, next func() error) error {
+		if cmd.Name() == name {
+			call()
+		}
+		return next()
+	}
 }
 
 // monitored runs a function and returns the commands sent by clients to the server in the meantime,

@@ -119,8 +119,7 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 // outcomes.
 func TestMoveToQless(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.rdb, &qless.ClientConfig{Clock: func() time.Time { return now }})
-	require.NoError(t, err)
+	client := must(qless.New(e.rdb, &qless.ClientConfig{Clock: func() time.Time { return now }}))(t)
 	queue := client.Queue("resize")
 	failing := true
 	put := func(ctx context.Context, job *gearmonkey.Moved) error {

@@ -56,8 +56,7 @@ func TestStopDoesNotWaitForAServer(t *testing.T) {
 		stop()
 		return nil, nil
 	})
-	err := worker.Work(ctx)
-	own := requireCode(t, gearmonkey.ErrUnavailable, err)
+	own := requireCode(t, gearmonkey.ErrUnavailable, worker.Work(ctx))
 	require.Equal(t, "F", own.Function, "its count is too high")
 }
 
@@ -74,9 +73,8 @@ func TestLostAnswerIsReported(t *testing.T) {
 			e.run("F", "", option)
 			e.run("F", "", option)
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // retries commands that are safe to retry
-			defer rdb.Close()
-			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
+			// The client retries commands that are safe to retry.
+			through := e.with(&redis.Options{Addr: proxy.Addr()})
 			proxy.CutBeforeReply(command)
 			var log bytes.Buffer
 			cfg := config()
@@ -96,9 +94,8 @@ func TestSafeCommandsAreRetried(t *testing.T) {
 			e := newEnv(t)
 			e.run("F", "x")
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1}) // the worker retries
-			defer rdb.Close()
-			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
+			// The client does not retry, but the worker does.
+			through := e.with(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 			proxy.CutBeforeReply(command)
 			require.Equal(t, []int64{1}, through.works(1, echo))
 			require.Equal(t, gearmonkey.StatusSuccess, e.state("F", 1).Status)
@@ -126,13 +123,11 @@ func TestCluster(t *testing.T) {
 	defer rdb.Close()
 	client := gearmonkey.NewClient(rdb)
 
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
+	ctx := t.Context()
 	worker := gearmonkey.NewWorker(client, config())
 	worker.Accept("{F}", echo)
 	worker.Accept("{F}2", echo)
-	done := make(chan error, 1)
-	go func() { done <- worker.Work(ctx) }()
+	stop := e.background(worker)
 	for _, fn := range []string{"{F}", "{F}2"} {
 		for _, option := range []gearmonkey.RunOption{gearmonkey.Low, gearmonkey.At(now)} {
 			id := must(client.Run(ctx, fn, []byte("x"), option, gearmonkey.Blocking(patience)))(t)
@@ -141,7 +136,6 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	stop()
-	require.NoError(t, receive(t, done, "the end of the worker"))
 	require.Equal(t, "0", e.cli("GET count:{F}2"))
 
 	clock := now
@@ -153,8 +147,7 @@ func TestCluster(t *testing.T) {
 	clock = clock.Add(time.Minute)
 	e.sweeps(1, sweeper)
 	put, moved := keep()
-	_, err := client.Move(t.Context(), "{F}", put)
-	require.NoError(t, err)
+	must(client.Move(t.Context(), "{F}", put))(t)
 	require.EqualValues(t, 9, (*moved)[0].ID)
 }
 
@@ -163,8 +156,7 @@ func TestOtherClients(t *testing.T) {
 	e := newEnv(t)
 	client := gearmonkey.NewClient(struct{ redis.UniversalClient }{e.rdb})
 	e.cli("LPUSH lock:F:1 OK")
-	_, err := client.Run(t.Context(), "F", nil, gearmonkey.Blocking(patience))
-	require.NoError(t, err)
-	_, err = client.Run(t.Context(), "F", nil, gearmonkey.Blocking(time.Second))
-	requireCode(t, gearmonkey.ErrTimeout, err)
+	must(client.Run(t.Context(), "F", nil, gearmonkey.Blocking(patience)))(t)
+	requireCode(t, gearmonkey.ErrTimeout,
+		errorOf(client.Run(t.Context(), "F", nil, gearmonkey.Blocking(time.Second))))
 }

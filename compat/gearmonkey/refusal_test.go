@@ -89,28 +89,10 @@ func worker2(e *env, begun chan bool) *gearmonkey.Worker {
 		begun <- true
 		return nil, nil
 	})
-	e.rdb.AddHook(&before{"brpop", func() { _ = e.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err() }})
+	e.rdb.AddHook(before("brpop", func() {
+		_ = e.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err()
+	}))
 	return worker
-}
-
-// before calls a function before each command with a name.
-type before struct {
-	name string
-	call func()
-}
-
-func (*before) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (*before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == h.name {
-			h.call()
-		}
-		return next(ctx, cmd)
-	}
 }
 
 // By default, new users of Redis 7 may not use channels.
@@ -119,9 +101,7 @@ func TestJobsAreWorkedWithoutARightToPublish(t *testing.T) {
 	e.cli("ACL SETUSER mute on >secret ~* +@all resetchannels")
 	options := testkit.Options(e.server.Addr())
 	options.Username, options.Password = "mute", "secret"
-	rdb := redis.NewClient(options)
-	defer rdb.Close()
-	mute := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
+	mute := e.with(options)
 	for range 3 {
 		mute.run("F", "x")
 	}
@@ -209,10 +189,10 @@ func TestStoppingDoesNotWaitForAServerThatHangs(t *testing.T) {
 			rdb := redis.NewClient(options)
 			defer func() { _ = rdb.Close() }()
 			hangs := make(chan bool, 1)
-			rdb.AddHook(&before{command, sync.OnceFunc(func() {
+			rdb.AddHook(before(command, sync.OnceFunc(func() {
 				server.Suspend()
 				hangs <- true
-			})})
+			})))
 			require.NoError(t, rdb.Ping(t.Context()).Err())
 			worker := gearmonkey.NewWorker(gearmonkey.NewClient(rdb), config())
 			worker.Accept("F", echo)
@@ -241,15 +221,10 @@ func TestAJobThatComesAfterTheStopIsPutBack(t *testing.T) {
 			proxy := testkit.NewProxy(t, e.server.Addr())
 			options := testkit.Options(proxy.Addr())
 			options.ReadTimeout = patience
-			rdb := redis.NewClient(options)
-			defer rdb.Close()
 			release := proxy.HoldReply(command)
 			defer release()
-			worker := gearmonkey.NewWorker(gearmonkey.NewClient(rdb), config())
-			worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
-				panic("not reached")
-			})
-			stop := e.background(worker)
+			late := func(context.Context, *gearmonkey.Job) ([]byte, error) { panic("not reached") }
+			stop := e.background(e.with(options).worker(late))
 			e.eventually(func() bool { return e.cli("EXISTS "+queue) == int64(0) })
 			stop()
 			require.Equal(t, int64(0), e.cli("EXISTS "+queue), "the worker has stopped without it")

@@ -248,8 +248,7 @@ var steps = []struct {
 		}
 	}},
 	{"we add", func(w *walk, id string) {
-		_, err := w.AddItem(w.t.Context(), w.rdb, item(id))
-		require.NoError(w.t, err)
+		must(w.AddItem(w.t.Context(), w.rdb, item(id)))(w.t)
 	}},
 	{"another client pops", func(w *walk, _ string) {
 		if id, ok := w.cli("RPOPLPUSH P:queue P:processing").(string); ok {
@@ -276,14 +275,12 @@ var steps = []struct {
 	{"we complete", func(w *walk, id string) { w.complete(id) }},
 	{"we renew", func(w *walk, _ string) {
 		for _, one := range w.leased {
-			_, err := w.Renew(w.t.Context(), w.rdb, one, lease)
-			require.NoError(w.t, err)
+			w.renew(w.Queue, one)
 		}
 	}},
 	{"we release", func(w *walk, _ string) {
 		for _, one := range w.leased {
-			_, err := w.Release(w.t.Context(), w.rdb, one)
-			require.NoError(w.t, err)
+			w.release(w.Queue, one)
 		}
 		w.leased = nil
 	}},

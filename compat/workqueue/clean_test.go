@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // Items without a lease go to the end of the queue, leased items stay, and ids without data are
@@ -46,9 +47,7 @@ func TestLightClean(t *testing.T) {
 // they add it to the other.
 func TestLightCleanRemovesBeforeItPuts(t *testing.T) {
 	e := newEnv(t)
-	e.add("a")
-	e.taken("a")
-	e.endLease("a")
+	e.expire("a")
 	e.light() // loads the script
 	e.taken("a")
 	e.endLease("a")
@@ -58,9 +57,7 @@ func TestLightCleanRemovesBeforeItPuts(t *testing.T) {
 
 func TestLightCleanOfAnIDThatIsThereTwice(t *testing.T) {
 	e := newEnv(t)
-	e.add("a")
-	e.taken("a")
-	e.endLease("a")
+	e.expire("a")
 	e.cli("LPUSH P:processing a")
 	require.Equal(t, workqueue.Cleaned{Reset: []string{"a"}}, e.light())
 	require.Equal(t, []string{"a"}, e.list("P:queue"))
@@ -73,11 +70,7 @@ func TestLightCleanOfManyItems(t *testing.T) {
 	for i := range 1001 {
 		ids = append(ids, fmt.Sprint(i))
 	}
-	e.add(ids...)
-	for _, id := range ids {
-		e.taken(id)
-		e.endLease(id)
-	}
+	e.expire(ids...)
 	require.Equal(t, ids, e.light().Reset)
 	for _, id := range ids {
 		e.taken(id)
@@ -88,11 +81,7 @@ func TestLightCleanOfManyItems(t *testing.T) {
 func TestConcurrentCleanersResetOnce(t *testing.T) {
 	e := newEnv(t)
 	for range 20 {
-		e.add("a", "b", "c")
-		for _, id := range []string{"a", "b", "c"} {
-			e.taken(id)
-			e.endLease(id)
-		}
+		e.expire("a", "b", "c")
 		var cleaners sync.WaitGroup
 		for i := range 6 {
 			cleaners.Go(func() {
@@ -183,8 +172,7 @@ func TestDeepCleanLooksAgain(t *testing.T) {
 			e.taken("leased")
 		}
 	})
-	cleaned := must(e.DeepClean(t.Context(), client))(t)
-	require.Empty(t, cleaned)
+	require.Empty(t, must(e.DeepClean(t.Context(), client))(t))
 	require.Empty(t, e.list("P:queue"))
 }
 
@@ -232,26 +220,25 @@ func TestCleanerCleansAtOnceAndAtItsIntervals(t *testing.T) {
 	light, deep := make(chan time.Time), make(chan time.Time)
 	done := make(chan struct{})
 
-	e.add("expired")
-	e.taken("expired")
-	e.endLease("expired")
+	e.expire("expired")
 	e.cli("SET other:item:lost data")
 	go func() { defer close(done); cleaner.Follow(ctx, light, deep) }()
-	require.Contains(t, within(t, logged, "light"), `queue=P kind=light id=expired`)
-	require.Contains(t, within(t, logged, "deep"), `queue=other kind=deep id=lost`)
+	require.Contains(t, testkit.Soon(t, "light", logged), `queue=P kind=light id=expired`)
+	require.Contains(t, testkit.Soon(t, "deep", logged), `queue=other kind=deep id=lost`)
 
 	e.cli("LPUSH P:processing ghost")
 	light <- time.Time{}
-	require.Contains(t, within(t, logged, "light"), `queue=P kind=light id=ghost`)
+	require.Contains(t, testkit.Soon(t, "light", logged), `queue=P kind=light id=ghost`)
 	e.cli("SET P:item:lost2 data")
 	deep <- time.Time{}
-	require.Contains(t, within(t, logged, "deep"), `queue=P kind=deep id=lost2`)
+	require.Contains(t, testkit.Soon(t, "deep", logged), `queue=P kind=deep id=lost2`)
 
 	e.cli("SET other:processing text")
 	light <- time.Time{}
-	require.Contains(t, within(t, logged, "the error"), `level=WARN msg="workqueue: cleaning failed"`)
+	line := testkit.Soon(t, "the error", logged)
+	require.Contains(t, line, `level=WARN msg="workqueue: cleaning failed"`)
 	stop()
-	within(t, done, "the end")
+	testkit.Soon(t, "the end", done)
 }
 
 // logTo returns a log handler that sends its lines to a channel.
@@ -273,15 +260,13 @@ func TestCleanerRuns(t *testing.T) {
 	cleaner := workqueue.NewCleaner(e.rdb, workqueue.CleanerConfig{LightInterval: time.Millisecond, Logger: quiet}, e.Queue)
 	go func() { done <- cleaner.Run(ctx) }()
 	for range 3 {
-		e.add("a")
-		e.taken("a")
-		e.endLease("a")
+		e.expire("a")
 		got := must(e.Lease(t.Context(), e.rdb, true, 0, lease))(t)
 		require.Equal(t, "a", got.ID)
 		require.True(t, e.complete("a"))
 	}
 	stop()
-	require.NoError(t, within(t, done, "the end"))
+	require.NoError(t, testkit.Soon(t, "the end", done))
 
 	bad := workqueue.NewCleaner(e.rdb, workqueue.CleanerConfig{DeepInterval: -1})
 	require.ErrorIs(t, bad.Run(t.Context()), workqueue.ErrInvalid)
@@ -290,9 +275,7 @@ func TestCleanerRuns(t *testing.T) {
 // The protocol's test suite controls cleaners by lines of text.
 func TestServeCleaner(t *testing.T) {
 	e := newEnv(t)
-	e.add("expired")
-	e.taken("expired")
-	e.endLease("expired")
+	e.expire("expired")
 	e.cli("SET a:b:item:lost data")
 
 	commands, input := io.Pipe()
@@ -310,7 +293,7 @@ func TestServeCleaner(t *testing.T) {
 	say("deep:a:b", "deep cleaned a:b")
 	require.Equal(t, []string{"lost"}, e.list("a:b:queue"))
 	require.NoError(t, input.Close())
-	require.NoError(t, within(t, done, "the end"))
+	require.NoError(t, testkit.Soon(t, "the end", done))
 
 	var out bytes.Buffer
 	err := workqueue.ServeCleaner(t.Context(), e.rdb, strings.NewReader("light:P\nheavy:P\n"), &out)

@@ -62,6 +62,9 @@ func item(id string) workqueue.Item {
 	return workqueue.Item{ID: id, Data: []byte("data of " + id)}
 }
 
+// errorOf returns the error of a call, without its value.
+func errorOf[T any](_ T, err error) error { return err }
+
 // must returns a function that returns a value, or fails a test with the error that came with it.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
@@ -79,8 +82,7 @@ func (e *env) take() *workqueue.Item {
 
 func (e *env) takeAs(q *workqueue.Queue) *workqueue.Item {
 	e.t.Helper()
-	leased := must(q.Lease(e.t.Context(), e.rdb, false, 0, lease))(e.t)
-	return leased
+	return must(q.Lease(e.t.Context(), e.rdb, false, 0, lease))(e.t)
 }
 
 // taken leases the next item, which must have the id.
@@ -95,9 +97,27 @@ func (e *env) taken(id string) *workqueue.Item {
 // complete completes an item, and returns the result of Complete.
 func (e *env) complete(id string) bool {
 	e.t.Helper()
-	first, err := e.Complete(e.t.Context(), e.rdb, &workqueue.Item{ID: id})
-	require.NoError(e.t, err)
-	return first
+	return must(e.Complete(e.t.Context(), e.rdb, &workqueue.Item{ID: id}))(e.t)
+}
+
+func (e *env) renew(q *workqueue.Queue, leased *workqueue.Item) (held bool) {
+	e.t.Helper()
+	return must(q.Renew(e.t.Context(), e.rdb, leased, 1000*time.Second))(e.t)
+}
+
+func (e *env) release(q *workqueue.Queue, leased *workqueue.Item) (released bool) {
+	e.t.Helper()
+	return must(q.Release(e.t.Context(), e.rdb, leased))(e.t)
+}
+
+// expire adds items, leases them, and ends their leases.
+func (e *env) expire(ids ...string) {
+	e.t.Helper()
+	e.add(ids...)
+	for _, id := range ids {
+		e.taken(id)
+		e.endLease(id)
+	}
 }
 
 // endLease ends the lease of an item.
@@ -108,14 +128,12 @@ func (e *env) endLease(id string) {
 
 func (e *env) light() workqueue.Cleaned {
 	e.t.Helper()
-	cleaned := must(e.LightClean(e.t.Context(), e.rdb))(e.t)
-	return cleaned
+	return must(e.LightClean(e.t.Context(), e.rdb))(e.t)
 }
 
 func (e *env) deep() workqueue.Cleaned {
 	e.t.Helper()
-	cleaned := must(e.DeepClean(e.t.Context(), e.rdb))(e.t)
-	return cleaned
+	return must(e.DeepClean(e.t.Context(), e.rdb))(e.t)
 }
 
 // cli sends a command given as words, as another client would.
@@ -136,8 +154,7 @@ func (e *env) cli(line string) any {
 // list returns a list, left to right.
 func (e *env) list(key string) []string {
 	e.t.Helper()
-	ids := must(e.rdb.LRange(e.t.Context(), key, 0, -1).Result())(e.t)
-	return ids
+	return must(e.rdb.LRange(e.t.Context(), key, 0, -1).Result())(e.t)
 }
 
 // dump returns all keys: lists as slices, strings as strings.
@@ -201,18 +218,6 @@ func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func runs(cmd redis.Cmder, sha string) bool {
 	args := cmd.Args()
 	return len(args) > 1 && args[1] == sha
-}
-
-// within receives from a channel, or fails.
-func within[T any](t testing.TB, c <-chan T, what string) T {
-	t.Helper()
-	select {
-	case value := <-c:
-		return value
-	case <-time.After(patience):
-		require.FailNow(t, "too late: "+what)
-		panic("unreachable")
-	}
 }
 
 // newRand returns a source of random numbers for a test.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestALeaseHasTheSessionAndATTLInSeconds(t *testing.T) {
@@ -33,16 +34,14 @@ func TestALeaseHasTheSessionAndATTLInSeconds(t *testing.T) {
 
 func TestLeaseOfAnEmptyQueueWithoutBlocking(t *testing.T) {
 	e := newEnv(t)
-	leased := must(e.Lease(t.Context(), e.rdb, false, time.Hour, lease))(t)
-	require.Nil(t, leased)
+	require.Nil(t, must(e.Lease(t.Context(), e.rdb, false, time.Hour, lease))(t))
 }
 
 func TestLeaseWaitsForItsTimeout(t *testing.T) {
 	e := newEnv(t)
 	for _, timeout := range []time.Duration{time.Nanosecond, 1100 * time.Millisecond} {
 		begin := time.Now()
-		leased := must(e.Lease(t.Context(), e.rdb, true, timeout, lease))(t)
-		require.Nil(t, leased)
+		require.Nil(t, must(e.Lease(t.Context(), e.rdb, true, timeout, lease))(t))
 		require.GreaterOrEqual(t, time.Since(begin), timeout.Truncate(time.Second)+900*time.Millisecond, "whole seconds")
 	}
 }
@@ -54,7 +53,7 @@ func TestLeaseWaitsForAnItem(t *testing.T) {
 			got := e.goLease(t.Context(), e.rdb, timeout)
 			e.awaitBlocked(1)
 			e.add("a")
-			result := within(t, got, "the lease")
+			result := testkit.Soon(t, "the lease", got)
 			require.NoError(t, result.err)
 			require.Equal(t, item("a"), result.item.Plain())
 			e.ours(e.cli("GET P:lease:a"))
@@ -120,7 +119,7 @@ func TestAnIDWithoutDataComesWhileWaiting(t *testing.T) {
 				e.eventually(func() bool { return len(e.list("P:processing")) == 1 }, "the id is not taken")
 				e.add("a")
 			}
-			result := within(t, got, "the lease")
+			result := testkit.Soon(t, "the lease", got)
 			require.NoError(t, result.err)
 			require.Equal(t, endless, result.item != nil)
 			require.Equal(t, []string{"0"}, e.light().Dropped)
@@ -144,9 +143,7 @@ func TestCompleteByAnyone(t *testing.T) {
 // the processing list, where a light cleaning removes it.
 func TestALateCompletionLeavesAnIDWhichIsCleaned(t *testing.T) {
 	e := newEnv(t)
-	e.add("a")
-	e.taken("a")
-	e.endLease("a")
+	e.expire("a")
 	require.Equal(t, workqueue.Cleaned{Reset: []string{"a"}}, e.light())
 	require.True(t, e.complete("a"))
 	require.Equal(t, map[string]any{"P:queue": []string{"a"}}, e.dump())
@@ -164,11 +161,11 @@ func TestACancelledLeaseLosesNothing(t *testing.T) {
 	got := e.goLease(ctx, e.rdb, 0)
 	e.awaitBlocked(1)
 	cancel()
-	result := within(t, got, "the end of the lease")
+	result := testkit.Soon(t, "the end of the lease", got)
 	require.ErrorIs(t, result.err, workqueue.ErrUnavailable)
 	require.ErrorIs(t, result.err, context.Canceled)
 
-	_, err := e.Lease(ctx, e.rdb, false, 0, lease)
+	err := errorOf(e.Lease(ctx, e.rdb, false, 0, lease))
 	require.ErrorIs(t, err, context.Canceled, "no command is sent")
 	e.add("a")
 	e.taken("a")
@@ -185,8 +182,7 @@ func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 			e.add("a", "b")
 		}
 	})
-	_, err := e.Lease(ctx, client, true, 0, lease)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, errorOf(e.Lease(ctx, client, true, 0, lease)), context.Canceled)
 	require.Equal(t, []string{"b", "a"}, e.list("P:queue"), "it is the next again")
 	require.Empty(t, e.list("P:processing"))
 }
@@ -255,11 +251,7 @@ func TestManyHeldItemsAreSkipped(t *testing.T) {
 
 func TestRenew(t *testing.T) {
 	e := newEnv(t)
-	renew := func(id string) bool {
-		held, err := e.Renew(t.Context(), e.rdb, &workqueue.Item{ID: id}, 1000*time.Second)
-		require.NoError(t, err)
-		return held
-	}
+	renew := func(id string) bool { return e.renew(e.Queue, &workqueue.Item{ID: id}) }
 	e.add("a")
 	require.False(t, renew("a"), "it waits")
 	e.taken("a")
@@ -283,9 +275,7 @@ func TestRenew(t *testing.T) {
 func TestRelease(t *testing.T) {
 	e := newEnv(t)
 	release := func(q *workqueue.Queue, id string) bool {
-		released, err := q.Release(t.Context(), e.rdb, &workqueue.Item{ID: id})
-		require.NoError(t, err)
-		return released
+		return e.release(q, &workqueue.Item{ID: id})
 	}
 	e.add("a", "b")
 	e.taken("a")
@@ -319,12 +309,10 @@ func TestOldClientsSeeLeases(t *testing.T) {
 	require.Equal(t, both[0], both[1])
 	require.Greater(t, e.cli("TTL P:leased_by_session:a"), int64(90))
 
-	held := must(e.Renew(t.Context(), e.rdb, a, 1000*time.Second))(t)
-	require.True(t, held)
+	require.True(t, e.renew(e.Queue, a))
 	require.Greater(t, e.cli("TTL P:leased_by_session:a"), int64(900))
 
-	released := must(e.Release(t.Context(), e.rdb, a))(t)
-	require.True(t, released)
+	require.True(t, e.release(e.Queue, a))
 	require.Equal(t, []any{nil, nil}, leases())
 
 	e.taken("a")

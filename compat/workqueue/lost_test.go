@@ -46,40 +46,11 @@ func TestALostAnswerCompletesNoItemThatWasAddedAnew(t *testing.T) {
 			return nil
 		})
 	e.add("a")
-	require.Equal(t, "data of a", within(t, worked, "the first item"))
-	require.Equal(t, "second", within(t, worked, "the second item"))
+	require.Equal(t, "data of a", testkit.Soon(t, "the first item", worked))
+	require.Equal(t, "second", testkit.Soon(t, "the second item", worked))
 	stop()
 	require.Equal(t, int32(3), tries.Load())
 	require.Empty(t, e.dump())
-}
-
-func TestALateHandlerCompletesNoItemThatWasAddedAnew(t *testing.T) {
-	e := newEnv(t)
-	begun, done := make(chan bool), make(chan error, 1)
-	stop := e.start(e.rdb, workqueue.WorkerConfig{Concurrency: 1, Lease: time.Second},
-		func(ctx context.Context, item *workqueue.Item) error {
-			begun <- true
-			<-ctx.Done()
-			done <- context.Cause(ctx)
-			return nil
-		})
-	e.add("a")
-	within(t, begun, "the item")
-	require.NoError(t, e.rdb.Watch(t.Context(), func(tx *redis.Tx) error { // atomically
-		_, err := tx.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
-			pipe.Del(t.Context(), "P:item:a", "P:lease:a")
-			pipe.LRem(t.Context(), "P:processing", 0, "a")
-			pipe.Set(t.Context(), "P:item:a", "second", 0)
-			pipe.LPush(t.Context(), "P:processing", "a")
-			pipe.SetEx(t.Context(), "P:lease:a", "other", 100*time.Second)
-			return nil
-		})
-		return err
-	}))
-	require.ErrorIs(t, within(t, done, "the loss"), workqueue.ErrLeaseLost)
-	stop()
-	require.Equal(t, "second", e.cli("GET P:item:a"))
-	require.Equal(t, "other", e.cli("GET P:lease:a"))
 }
 
 // The lease may be deleted, or end early because a clock was moved.
@@ -100,14 +71,14 @@ func TestAnItemThatIsLeasedAgainCancelsItsOlderHandler(t *testing.T) {
 			return nil
 		})
 	e.add("a")
-	within(t, begun, "the item")
+	testkit.Soon(t, "the item", begun)
 	e.endLease("a")
 	require.Equal(t, []string{"a"}, e.light().Reset)
-	within(t, begun, "the item, again")
-	require.ErrorIs(t, within(t, lost, "the loss"), workqueue.ErrLeaseLost)
+	testkit.Soon(t, "the item, again", begun)
+	require.ErrorIs(t, testkit.Soon(t, "the loss", lost), workqueue.ErrLeaseLost)
 	require.Equal(t, "data of a", e.cli("GET P:item:a"), "the older has not completed it")
 	end <- true
-	require.NoError(t, within(t, lost, "the end of the newer handler"))
+	require.NoError(t, testkit.Soon(t, "the end of the newer handler", lost))
 	stop()
 	require.Empty(t, e.dump())
 }
@@ -119,23 +90,17 @@ func TestEachLeaseOfAQueueIsOneOfItsOwn(t *testing.T) {
 	e.endLease("a")
 	e.light()
 	newer := e.taken("a")
-	held := must(e.Renew(t.Context(), e.rdb, older, lease))(t)
-	require.False(t, held)
-	released := must(e.Release(t.Context(), e.rdb, older))(t)
-	require.False(t, released)
-	held = must(e.Renew(t.Context(), e.rdb, newer, lease))(t)
-	require.True(t, held)
-	released = must(e.Release(t.Context(), e.rdb, newer))(t)
-	require.True(t, released)
+	require.False(t, e.renew(e.Queue, older))
+	require.False(t, e.release(e.Queue, older))
+	require.True(t, e.renew(e.Queue, newer))
+	require.True(t, e.release(e.Queue, newer))
 }
 
 // The answer arrives after the lease has ended.
 func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 	e := newEnv(t)
 	proxy, client := e.through()
-	e.add("a")
-	e.take()
-	e.endLease("a")
+	e.expire("a")
 	e.light() // loads the script
 	release := proxy.HoldReply(workqueue.LeaseSHA)
 	defer release()
@@ -152,7 +117,7 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 	e.eventually(func() bool { return e.cli("EXISTS P:lease:a") == int64(1) }, "it is leased")
 	e.eventually(func() bool { return e.cli("EXISTS P:lease:a") == int64(0) }, "the lease has ended")
 	release()
-	require.ErrorIs(t, within(t, cause, "the end of the context"), workqueue.ErrLeaseLost)
+	require.ErrorIs(t, testkit.Soon(t, "the end of the context", cause), workqueue.ErrLeaseLost)
 }
 
 func TestLeasesAreRenewedWithoutMemory(t *testing.T) {
@@ -186,7 +151,7 @@ func TestItemThatComesAsTheContextEndsIsNotLost(t *testing.T) {
 	got := e.goLease(ctx, client, 0)
 	e.awaitBlocked(1)
 	e.add("a")
-	result := within(t, got, "the lease")
+	result := testkit.Soon(t, "the lease", got)
 	require.NoError(t, result.err)
 	require.Equal(t, item("a"), result.item.Plain())
 	e.ours(e.cli("GET P:lease:a"))
@@ -195,9 +160,7 @@ func TestItemThatComesAsTheContextEndsIsNotLost(t *testing.T) {
 func TestALateItemOfAServerThatHangsIsReleased(t *testing.T) {
 	e := newEnv(t)
 	proxy, client := e.through()
-	e.add("a")
-	e.take()
-	e.endLease("a")
+	e.expire("a")
 	e.light() // loads the script
 	release := proxy.HoldReply(workqueue.LeaseSHA)
 	defer release()
@@ -206,7 +169,7 @@ func TestALateItemOfAServerThatHangsIsReleased(t *testing.T) {
 	got := e.goLease(ctx, client, 0)
 	e.eventually(func() bool { return e.cli("EXISTS P:lease:a") == int64(1) }, "it is leased")
 	cancel()
-	result := within(t, got, "the end of the call")
+	result := testkit.Soon(t, "the end of the call", got)
 	require.ErrorIs(t, result.err, workqueue.ErrUnavailable)
 	require.ErrorIs(t, result.err, context.Canceled)
 	release()
@@ -266,7 +229,7 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 					return err
 				})
 				e.add(strings.Repeat("a", len(worked)+1))
-				within(t, worked, "the item")
+				testkit.Soon(t, "the item", worked)
 				stop()
 				e.cli("FLUSHALL")
 			}

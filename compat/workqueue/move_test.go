@@ -35,9 +35,8 @@ func TestMoveLeavesWhatIsWorked(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
 	e.taken("a")
-	moved, err := e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error { return nil })
-	require.NoError(t, err)
-	require.Zero(t, moved)
+	nothing := func(context.Context, *workqueue.Item) error { return nil }
+	require.Zero(t, must(e.Move(t.Context(), e.rdb, nothing))(t))
 	require.Equal(t, []string{"a"}, e.list("P:processing"))
 }
 
@@ -69,8 +68,7 @@ func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	}
 
 	e.server.Kill()
-	_, err = e.Move(t.Context(), e.rdb, nil)
-	require.ErrorIs(t, err, workqueue.ErrUnavailable)
+	require.ErrorIs(t, errorOf(e.Move(t.Context(), e.rdb, nil)), workqueue.ErrUnavailable)
 }
 
 func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
@@ -96,8 +94,7 @@ func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
 // the item's id, no second job appears.
 func TestMoveToQlessTwice(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.rdb, nil)
-	require.NoError(t, err)
+	client := must(qless.New(e.rdb, nil))(t)
 	jobs := client.Queue("jobs")
 	put := func(ctx context.Context, item *workqueue.Item) error {
 		_, err := jobs.Put(ctx, "Moved", string(item.Data), qless.JID(item.ID))
@@ -105,17 +102,14 @@ func TestMoveToQlessTwice(t *testing.T) {
 	}
 	e.add("a", "b")
 	died := errors.New("died")
-	_, err = e.Move(t.Context(), e.rdb, func(ctx context.Context, item *workqueue.Item) error {
+	_, err := e.Move(t.Context(), e.rdb, func(ctx context.Context, item *workqueue.Item) error {
 		require.NoError(t, put(ctx, item))
 		return died
 	})
 	require.ErrorIs(t, err, died)
-	moved, err := e.Move(t.Context(), e.rdb, put)
-	require.NoError(t, err)
-	require.Equal(t, 2, moved)
+	require.Equal(t, 2, must(e.Move(t.Context(), e.rdb, put))(t))
 
-	popped, err := jobs.Pop(t.Context(), 10)
-	require.NoError(t, err)
+	popped := must(jobs.Pop(t.Context(), 10))(t)
 	require.Len(t, popped, 2)
 	require.Equal(t, "a", popped[0].JID)
 	require.JSONEq(t, `"data of a"`, string(popped[0].Data))

@@ -35,8 +35,7 @@ func TestKeysAndTypesFromAddToComplete(t *testing.T) {
 		"P:lease:a":    e.cli("GET P:lease:a"),
 	}, e.dump())
 
-	first := must(e.Complete(t.Context(), e.rdb, a))(t)
-	require.True(t, first)
+	require.True(t, must(e.Complete(t.Context(), e.rdb, a))(t))
 	require.Equal(t, map[string]any{
 		"P:queue":  []string{"b"},
 		"P:item:b": "data of b",
@@ -79,29 +78,14 @@ func TestAddUniqueOverwritesAndQueuesAgain(t *testing.T) {
 func TestAddUniqueIsOneTransaction(t *testing.T) {
 	e := newEnv(t)
 	var names []string
-	client := e.server.Client(t)
-	client.AddHook(pipelineHook(func(cmds []redis.Cmder) {
-		for _, cmd := range cmds {
-			if cmd.Name() != "client" { // the handshake
-				names = append(names, cmd.Name())
-			}
+	for _, command := range e.server.Monitored(t, func() {
+		require.NoError(t, e.AddUniqueItem(t.Context(), e.rdb, item("a")))
+	}) {
+		if name := command.Words[0]; name != "hello" && name != "client" { // the handshake
+			names = append(names, name)
 		}
-	}))
-	require.NoError(t, e.AddUniqueItem(t.Context(), client, item("a")))
-	require.Equal(t, []string{"multi", "set", "lpush", "exec"}, names, "data first")
-}
-
-type pipelineHook func(cmds []redis.Cmder)
-
-func (h pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (h pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h pipelineHook) ProcessPipelineHook(
-	next redis.ProcessPipelineHook,
-) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h(cmds)
-		return next(ctx, cmds)
 	}
+	require.Equal(t, []string{"multi", "set", "lpush", "exec"}, names, "data first")
 }
 
 func TestAddIntoPipelines(t *testing.T) {
@@ -154,8 +138,7 @@ func TestAnyBytesAndAnyIDs(t *testing.T) {
 	}
 	for _, id := range []string{"", " ", "a b", "a:b", "ünïcödé 🦀", "*?[]\\", "{x}", "0", "\x00\xff", string(every), "line\r\nbreak"} {
 		for _, data := range [][]byte{{}, every, []byte("1.0"), []byte(strings.Repeat("x", 1<<20))} {
-			added, err := e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: id, Data: data})
-			require.NoError(t, err)
+			added := must(e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: id, Data: data}))(t)
 			require.True(t, added)
 			require.Equal(t, workqueue.Item{ID: id, Data: data}, e.take().Plain())
 			e.endLease(id)
@@ -175,12 +158,10 @@ func TestCounts(t *testing.T) {
 	e := newEnv(t)
 	e.add("a", "b", "c")
 	e.take()
-	counts := must(e.Counts(t.Context(), e.rdb))(t)
-	require.Equal(t, workqueue.Counts{Processing: 1, Queued: 2}, counts)
-	queued := must(e.QueueLen(t.Context(), e.rdb))(t)
-	require.Equal(t, int64(2), queued)
-	processing := must(e.Processing(t.Context(), e.rdb))(t)
-	require.Equal(t, int64(1), processing)
+	counts := workqueue.Counts{Processing: 1, Queued: 2}
+	require.Equal(t, counts, must(e.Counts(t.Context(), e.rdb))(t))
+	require.Equal(t, counts.Queued, must(e.QueueLen(t.Context(), e.rdb))(t))
+	require.Equal(t, counts.Processing, must(e.Processing(t.Context(), e.rdb))(t))
 }
 
 // An item moved back and forth is always in one of the lists.
@@ -209,17 +190,13 @@ func TestTypedItems(t *testing.T) {
 		Of    string `json:"of"`
 		Width int    `json:"width"`
 	}
-	made, err := workqueue.NewItemJSON(thumbnail{"cat", 80})
-	require.NoError(t, err)
+	made := must(workqueue.NewItemJSON(thumbnail{"cat", 80}))(t)
 	require.Regexp(t, "^[0-9a-f]{32}$", made.ID)
 	require.JSONEq(t, `{"of":"cat","width":80}`, string(made.Data))
-	value := must(workqueue.ItemJSON[thumbnail](&made))(t)
-	require.Equal(t, thumbnail{"cat", 80}, value)
+	require.Equal(t, thumbnail{"cat", 80}, must(workqueue.ItemJSON[thumbnail](&made))(t))
 
-	_, err = workqueue.ItemJSON[int](&made)
-	require.ErrorIs(t, err, workqueue.ErrInvalid)
-	_, err = workqueue.NewItemJSON(make(chan int))
-	require.ErrorIs(t, err, workqueue.ErrInvalid)
+	require.ErrorIs(t, errorOf(workqueue.ItemJSON[int](&made)), workqueue.ErrInvalid)
+	require.ErrorIs(t, errorOf(workqueue.NewItemJSON(make(chan int))), workqueue.ErrInvalid)
 	require.NotEqual(t, workqueue.NewItem(nil).ID, workqueue.NewItem(nil).ID)
 }
 
@@ -242,23 +219,19 @@ func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
 func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 	for name, act := range map[string]func(e *env, db *redis.Client) error{
 		"add": func(e *env, db *redis.Client) error {
-			_, err := e.AddItem(e.t.Context(), db, item("new"))
-			return err
+			return errorOf(e.AddItem(e.t.Context(), db, item("new")))
 		},
 		"add unique": func(e *env, db *redis.Client) error {
 			return e.AddUniqueItem(e.t.Context(), db, item("new"))
 		},
 		"complete": func(e *env, db *redis.Client) error {
-			_, err := e.Complete(e.t.Context(), db, &workqueue.Item{ID: "a"})
-			return err
+			return errorOf(e.Complete(e.t.Context(), db, &workqueue.Item{ID: "a"}))
 		},
 		"lease": func(e *env, db *redis.Client) error {
-			_, err := e.Lease(e.t.Context(), db, true, 0, lease)
-			return err
+			return errorOf(e.Lease(e.t.Context(), db, true, 0, lease))
 		},
 		"release": func(e *env, db *redis.Client) error {
-			_, err := e.Release(e.t.Context(), db, &workqueue.Item{ID: "a"})
-			return err
+			return errorOf(e.Release(e.t.Context(), db, &workqueue.Item{ID: "a"}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,16 +239,14 @@ func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 			e.add("a", "b", "c")
 			e.taken("a")
 			require.False(t, e.complete("x")) // loads the last script
-			_, err := e.Release(t.Context(), e.rdb, &workqueue.Item{ID: "x"})
-			require.NoError(t, err)
+			e.release(e.Queue, &workqueue.Item{ID: "x"})
 			proxy := testkit.NewProxy(t, e.server.Addr())
 			client := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 			defer client.Close()
 			require.NoError(t, client.Ping(t.Context()).Err())
 
 			proxy.CutBeforeReply("P:")
-			err = act(e, client)
-			require.ErrorIs(t, err, workqueue.ErrUnavailable)
+			require.ErrorIs(t, act(e, client), workqueue.ErrUnavailable)
 			require.Equal(t, 1, proxy.Seen("P:"), "requests")
 		})
 	}
@@ -293,10 +264,8 @@ func TestErrorsDescribeTheProblem(t *testing.T) {
 	require.ErrorContains(t, err, "workqueue: add a: ")
 	require.Equal(t, map[string]any{"P:queue": "text"}, e.dump(), "no orphan is left")
 
-	_, err = e.QueueLen(t.Context(), e.rdb)
-	require.ErrorIs(t, err, workqueue.ErrServer)
-	_, err = e.Lease(t.Context(), e.rdb, false, 0, lease)
-	require.ErrorIs(t, err, workqueue.ErrServer)
+	require.ErrorIs(t, errorOf(e.QueueLen(t.Context(), e.rdb)), workqueue.ErrServer)
+	require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, false, 0, lease)), workqueue.ErrServer)
 
 	e.server.Kill()
 	_, err = e.LightClean(t.Context(), e.rdb)
@@ -304,13 +273,11 @@ func TestErrorsDescribeTheProblem(t *testing.T) {
 	require.NotErrorIs(t, err, workqueue.ErrServer)
 
 	for _, d := range []time.Duration{0, -1, 1 << 62} {
-		_, err = e.Lease(t.Context(), e.rdb, false, 0, d)
-		require.ErrorIs(t, err, workqueue.ErrInvalid)
-		_, err = e.Renew(t.Context(), e.rdb, &workqueue.Item{}, d)
+		require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, false, 0, d)), workqueue.ErrInvalid)
+		err = errorOf(e.Renew(t.Context(), e.rdb, &workqueue.Item{}, d))
 		require.ErrorIs(t, err, workqueue.ErrInvalid)
 	}
-	_, err = e.Lease(t.Context(), e.rdb, true, -1, lease)
-	require.ErrorIs(t, err, workqueue.ErrInvalid)
+	require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, true, -1, lease)), workqueue.ErrInvalid)
 }
 
 // In a cluster, a queue with a part of its prefix in braces is in one slot.
@@ -329,19 +296,14 @@ func TestInACluster(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 
 	queue := workqueue.New("{P}*")
-	added := must(queue.AddItem(t.Context(), cluster, item("a")))(t)
-	require.True(t, added)
+	require.True(t, must(queue.AddItem(t.Context(), cluster, item("a")))(t))
 	require.NoError(t, queue.AddUniqueItem(t.Context(), cluster, item("b")))
 	for _, id := range []string{"a", "b"} {
-		leased := must(queue.Lease(t.Context(), cluster, true, 0, lease))(t)
-		require.Equal(t, id, leased.ID)
+		require.Equal(t, id, must(queue.Lease(t.Context(), cluster, true, 0, lease))(t).ID)
 	}
 	require.NoError(t, cluster.Del(t.Context(), "{P}*:processing", "{P}*:lease:a").Err())
-	cleaned := must(queue.DeepClean(t.Context(), cluster))(t)
-	require.Equal(t, []string{"a"}, cleaned.Reset)
+	require.Equal(t, []string{"a"}, must(queue.DeepClean(t.Context(), cluster))(t).Reset)
 	for _, id := range []string{"a", "b"} {
-		first, err := queue.Complete(t.Context(), cluster, &workqueue.Item{ID: id})
-		require.NoError(t, err)
-		require.True(t, first)
+		require.True(t, must(queue.Complete(t.Context(), cluster, &workqueue.Item{ID: id}))(t))
 	}
 }

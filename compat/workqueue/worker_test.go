@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // start runs a worker in the background, and returns a function that stops it. The end of the test
@@ -31,7 +32,7 @@ func (e *env) start(
 	go func() { done <- workqueue.NewWorker(db, e.Queue, handler, config).Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		require.NoError(e.t, within(e.t, done, "the end of the worker"))
+		require.NoError(e.t, testkit.Soon(e.t, "the end of the worker", done))
 	})
 	e.t.Cleanup(stop)
 	return stop
@@ -48,7 +49,7 @@ func TestWorkerCompletesWhatItsHandlerDoes(t *testing.T) {
 	for i := range 20 {
 		e.add(fmt.Sprint(i))
 		want = append(want, fmt.Sprintf("%d: data of %d", i, i))
-		got = append(got, within(t, worked, "an item"))
+		got = append(got, testkit.Soon(t, "an item", worked))
 	}
 	require.Equal(t, want, got)
 	stop()
@@ -71,7 +72,7 @@ func TestWorkerWorksSeveralAtOnce(t *testing.T) {
 		e.add(fmt.Sprint(i))
 	}
 	for range n {
-		within(t, finished, "an item")
+		testkit.Soon(t, "an item", finished)
 	}
 }
 
@@ -84,10 +85,10 @@ func TestWorkerTakesNoMoreThanItCanWork(t *testing.T) {
 		return nil
 	})
 	e.add("a", "b")
-	require.Equal(t, "a", within(t, begun, "a"))
+	require.Equal(t, "a", testkit.Soon(t, "a", begun))
 	require.Equal(t, []string{"b"}, e.list("P:queue"))
 	end <- true
-	require.Equal(t, "b", within(t, begun, "b"))
+	require.Equal(t, "b", testkit.Soon(t, "b", begun))
 	close(end)
 }
 
@@ -102,14 +103,14 @@ func TestWorkerRenewsTheLease(t *testing.T) {
 	result := make(chan error, 1)
 	stop := e.start(client, workqueue.WorkerConfig{Lease: time.Second}, func(ctx context.Context, _ *workqueue.Item) error {
 		for range 5 { // much longer than one lease
-			within(t, renewals, "a renewal")
+			testkit.Soon(t, "a renewal", renewals)
 			require.Empty(t, e.light())
 		}
 		result <- ctx.Err()
 		return nil
 	})
 	e.add("a")
-	require.NoError(t, within(t, result, "the item"))
+	require.NoError(t, testkit.Soon(t, "the item", result))
 	stop()
 	require.Empty(t, e.dump())
 }
@@ -136,7 +137,7 @@ func TestWhatFailsComesBackAfterItsLease(t *testing.T) {
 				return nil
 			})
 			e.add("a")
-			line := within(t, logged, "the failure")
+			line := testkit.Soon(t, "the failure", logged)
 			require.Contains(t, line, "comes back after its lease")
 			if name == "panic" {
 				require.Contains(t, line, "worker_test.go", "the stack")
@@ -144,7 +145,7 @@ func TestWhatFailsComesBackAfterItsLease(t *testing.T) {
 			require.Empty(t, e.light(), "the lease still holds")
 			e.endLease("a")
 			require.Equal(t, []string{"a"}, e.light().Reset)
-			within(t, done, "the second try")
+			testkit.Soon(t, "the second try", done)
 			stop()
 			require.Empty(t, e.dump())
 		})
@@ -162,8 +163,8 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 		}))
 	e.add("text") // not JSON
 	require.NoError(t, e.AddUniqueItem(t.Context(), e.rdb, workqueue.Item{ID: "number", Data: []byte("7")}))
-	require.Equal(t, 7, within(t, worked, "the number"))
-	require.Contains(t, within(t, logged, "the report"), "an item was dropped")
+	require.Equal(t, 7, testkit.Soon(t, "the number", worked))
+	require.Contains(t, testkit.Soon(t, "the report", logged), "an item was dropped")
 	stop()
 	require.Empty(t, e.dump())
 	require.ErrorIs(t, workqueue.Drop(context.Canceled), context.Canceled)
@@ -172,10 +173,20 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 // After a lost lease, the handler's context ends, and a late success completes nothing that may
 // belong to another worker.
 func TestALostLeaseEndsTheContext(t *testing.T) {
-	for name, lose := range map[string]func(e *env){
-		"completed": func(e *env) { e.complete("a") },
-		"taken":     func(e *env) { e.cli("SETEX P:lease:a 100 other") },
-		"hanging":   func(e *env) { e.server.Suspend() },
+	for name, c := range map[string]struct {
+		lose func(e *env)
+		kept map[string]any // what the late success leaves to others
+	}{
+		"completed": {func(e *env) { e.complete("a") }, nil},
+		"taken": {
+			func(e *env) { e.cli("SETEX P:lease:a 100 other") },
+			map[string]any{"P:item:a": "data of a"},
+		},
+		"added anew": {
+			(*env).replace,
+			map[string]any{"P:item:a": "second", "P:lease:a": "other"},
+		},
+		"hanging": {func(e *env) { e.server.Suspend() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -188,16 +199,30 @@ func TestALostLeaseEndsTheContext(t *testing.T) {
 					return nil
 				})
 			e.add("a")
-			within(t, begun, "the item")
-			lose(e)
-			require.ErrorIs(t, within(t, cause, "the end of the context"), workqueue.ErrLeaseLost)
+			testkit.Soon(t, "the item", begun)
+			c.lose(e)
+			err := testkit.Soon(t, "the end of the context", cause)
+			require.ErrorIs(t, err, workqueue.ErrLeaseLost)
 			e.server.Resume()
 			stop()
-			if name == "taken" {
-				require.Equal(t, "data of a", e.cli("GET P:item:a"), "it is the other's to complete")
+			for key, value := range c.kept {
+				require.Equal(t, value, e.cli("GET "+key), key)
 			}
 		})
 	}
+}
+
+// replace completes the item a, and adds and leases it anew, at once.
+func (e *env) replace() {
+	e.t.Helper()
+	must(e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
+		pipe.Del(e.t.Context(), "P:item:a", "P:lease:a")
+		pipe.LRem(e.t.Context(), "P:processing", 0, "a")
+		pipe.Set(e.t.Context(), "P:item:a", "second", 0)
+		pipe.LPush(e.t.Context(), "P:processing", "a")
+		pipe.SetEx(e.t.Context(), "P:lease:a", "other", 100*time.Second)
+		return nil
+	}))(e.t)
 }
 
 func TestAStoppedWorkerLetsHandlersEnd(t *testing.T) {
@@ -211,10 +236,10 @@ func TestAStoppedWorkerLetsHandlersEnd(t *testing.T) {
 	}, workqueue.WorkerConfig{Concurrency: 1, Logger: quiet})
 	go func() { done <- worker.Run(ctx) }()
 	e.add("a", "b")
-	within(t, begun, "the item")
+	testkit.Soon(t, "the item", begun)
 	cancel()
 	close(end)
-	require.NoError(t, within(t, done, "the end of the worker"))
+	require.NoError(t, testkit.Soon(t, "the end of the worker", done))
 	require.Equal(t, map[string]any{"P:queue": []string{"b"}, "P:item:b": "data of b"}, e.dump())
 }
 
@@ -232,8 +257,8 @@ func TestAStoppedWorkerPutsBackWhatIsNotDone(t *testing.T) {
 			return ctx.Err()
 		})
 	e.add("a", "done", "b")
-	within(t, begun, "an item")
-	within(t, begun, "an item")
+	testkit.Soon(t, "an item", begun)
+	testkit.Soon(t, "an item", begun)
 	stop()
 	require.ErrorIs(t, <-cause, workqueue.ErrStopped)
 	require.Equal(t, []string{"b", "a"}, e.list("P:queue"), "it is the next")
@@ -252,11 +277,11 @@ func TestAHandlerThatDoesNotEndIsLeftBehind(t *testing.T) {
 			return errors.New("too late")
 		})
 	e.add("a")
-	within(t, begun, "the item")
+	testkit.Soon(t, "the item", begun)
 	stop()
 	require.Equal(t, []string{"a"}, e.list("P:processing"))
 	close(end)
-	within(t, ended, "the handler")
+	testkit.Soon(t, "the handler", ended)
 }
 
 func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
@@ -268,7 +293,7 @@ func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
 		return nil
 	})
 	e.add("a")
-	require.Equal(t, "a", within(t, worked, "a"))
+	require.Equal(t, "a", testkit.Soon(t, "a", worked))
 	e.server.Kill()
 	proceed <- true // the item can't be completed now
 	e.server.Restart()
@@ -277,7 +302,7 @@ func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
 		_, err := e.AddItem(t.Context(), e.rdb, item("b"))
 		return err == nil
 	}, "the server is back")
-	require.Equal(t, "b", within(t, worked, "b"))
+	require.Equal(t, "b", testkit.Soon(t, "b", worked))
 }
 
 // A completion with a lost reply is retried.
@@ -315,7 +340,7 @@ func TestCompleteFirstRunsAtMostOnce(t *testing.T) {
 	}
 	stop := e.start(e.rdb, config, handler)
 	e.add("a")
-	within(t, worked, "the item")
+	testkit.Soon(t, "the item", worked)
 	stop()
 	require.Empty(t, e.dump())
 
@@ -332,7 +357,7 @@ func TestCompleteFirstRunsAtMostOnce(t *testing.T) {
 	})
 	stop = e.start(client, config, handler)
 	e.add("a")
-	within(t, asked, "the completion")
+	testkit.Soon(t, "the completion", asked)
 	stop()
 	require.Empty(t, worked)
 }

@@ -1,8 +1,6 @@
 package lmstfy_test
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,14 +18,8 @@ func (g *gateway) askWith(
 	method, path, body string, headers map[string]string,
 ) (http.Header, string) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+g.api+path, strings.NewReader(body))
-	require.NoError(g.t, err)
-	for name, value := range headers {
-		r.Header.Set(name, value)
-	}
-	return g.do(r)
+	answer, text := g.request(g.api, method, path, body, headers)
+	return answer.Header, text
 }
 
 func TestAJobCarriesTheContextOfATrace(t *testing.T) {
@@ -35,9 +27,7 @@ func TestAJobCarriesTheContextOfATrace(t *testing.T) {
 	_, text := g.askWith("PUT", "/api/ns/q?tries=1", "body", map[string]string{
 		"traceparent": traceparent, "tracestate": "a=1", "baggage": "customer=7", "other": "x",
 	})
-	jid, _ := g.decode(text)["job_id"].(string)
-	job, err := g.client.Job(t.Context(), jid)
-	require.NoError(t, err)
+	job := must(g.client.Job(t.Context(), g.decode(text)["job_id"].(string)))(t)
 	carried := map[string]string{
 		"traceparent": traceparent, "tracestate": "a=1", "baggage": "customer=7",
 	}
@@ -67,8 +57,7 @@ func TestEachJobOfABulkCarriesTheHeaders(t *testing.T) {
 	g.askWith("PUT", "/api/ns/q/bulk?tries=1", `["a", "b"]`, map[string]string{
 		"traceparent": traceparent,
 	})
-	jobs, err := g.client.Queue("ns/q").Peek(t.Context(), 10)
-	require.NoError(t, err)
+	jobs := must(g.client.Queue("ns/q").Peek(t.Context(), 10))(t)
 	require.Len(t, jobs, 2)
 	for _, job := range jobs {
 		require.Equal(t, qless.Headers{"traceparent": traceparent}, job.Headers)
@@ -85,8 +74,7 @@ func TestWhichHeadersAreCarriedCanBeChosen(t *testing.T) {
 			g.askWith("PUT", "/api/ns/q?tries=1", "body", map[string]string{
 				"traceparent": traceparent, "x-customer": "7",
 			})
-			jobs, err := g.client.Queue("ns/q").Peek(t.Context(), 1)
-			require.NoError(t, err)
+			jobs := must(g.client.Queue("ns/q").Peek(t.Context(), 1))(t)
 			require.Len(t, jobs, 1)
 			require.Len(t, jobs[0].Headers, len(c.want))
 			for _, key := range c.want {
@@ -98,15 +86,4 @@ func TestWhichHeadersAreCarriedCanBeChosen(t *testing.T) {
 	}
 	_, err := lmstfy.New(lmstfy.Config{Carried: []string{""}})
 	require.Error(t, err)
-}
-
-// do makes a request, and returns the answer's headers and body.
-func (g *gateway) do(r *http.Request) (http.Header, string) {
-	g.t.Helper()
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(g.t, err)
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(g.t, err)
-	return answer.Header, string(text)
 }

@@ -49,8 +49,7 @@ func TestTheTestsOfTheClientPass(t *testing.T) {
 	require.NoError(t, err)
 
 	dir := t.TempDir()
-	files, err := filepath.Glob(filepath.Join(source, "client", "*.go"))
-	require.NoError(t, err)
+	files := must(filepath.Glob(filepath.Join(source, "client", "*.go")))(t)
 	for _, file := range files {
 		if filepath.Base(file) != "setup_test.go" {
 			copyFile(t, file, filepath.Join(dir, filepath.Base(file)))
@@ -89,7 +88,6 @@ func download(t *testing.T) string {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	text, err := os.ReadFile(from)
-	require.NoError(t, err)
+	text := must(os.ReadFile(from))(t)
 	require.NoError(t, os.WriteFile(to, text, 0o600))
 }

@@ -23,8 +23,7 @@ func TestConversationsWithTheOtherServer(t *testing.T) {
 		config.SkipTokens = false
 		options := config.Admin.(*redis.Client).Options()
 		rdb := redis.NewClient(&redis.Options{Addr: options.Addr, DB: 2})
-		client, err := qless.New(rdb, nil)
-		require.NoError(t, err)
+		client := must(qless.New(rdb, nil))(t)
 		config.Pools["second"] = lmstfy.Pool{Client: client}
 		t.Cleanup(func() { _ = rdb.Close() })
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/lmstfy"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestTextThatIsNotUTF8(t *testing.T) {
@@ -35,10 +36,8 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	client := g.dial()
 	client.send("PUT /api/ns/attr HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n" +
 		"Enable-Job-Version: yes\r\nJob-Attr-A: \xff\xfe\r\n\r\n\xff\x00")
-	status, body := client.receive()
-	require.Equal(t, http.StatusCreated, status, body)
-	_, body = g.ask("GET", "/api/ns/attr", "")
-	answer := g.decode(body)
+	client.expect(http.StatusCreated)
+	answer := g.get("/api/ns/attr")
 	require.Equal(t, "/wA=", answer["data"], "bodies are bytes")
 	require.Equal(t, map[string]any{"a": "\uFFFD\uFFFD"}, answer["attributes"])
 	_, metrics := g.askAt(g.admin, "GET", "/metrics", "")
@@ -57,24 +56,17 @@ func TestARedisThatIsFull(t *testing.T) {
 	for _, c := range [][2]string{
 		{"PUT", "/api/ns/q"}, {"PUT", "/api/ns/q?delay=5"}, {"PUT", "/api/ns/q/bulk"},
 	} {
-		status, text := g.ask(c[0], c[1], "[1]")
-		require.Equal(t, http.StatusInternalServerError, status, c)
+		text := g.expect(http.StatusInternalServerError, c[0], c[1], "[1]")
 		require.JSONEq(t, `{"error":"internal error"}`, text, c)
 	}
 	limit("0")
-	_, text := g.ask("GET", "/api/ns/q/size", "")
-	require.EqualValues(t, 1, g.decode(text)["size"])
+	require.EqualValues(t, 1, g.get("/api/ns/q/size")["size"])
 	limit("1")
 	// Requests that free memory still work.
-	status, text := g.ask("GET", "/api/ns/q", "")
-	require.Equal(t, http.StatusOK, status, text)
-	require.Equal(t, id, g.decode(text)["job_id"])
-	status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
-	require.Equal(t, http.StatusNoContent, status)
+	require.Equal(t, id, g.get("/api/ns/q")["job_id"])
+	g.expect(http.StatusNoContent, "DELETE", "/api/ns/q/job/"+id, "")
 	limit("0")
-	counts, err := g.client.Queue("ns/q").Counts(ctx)
-	require.NoError(t, err)
-	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, counts)
+	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, must(g.client.Queue("ns/q").Counts(ctx))(t))
 }
 
 // If Redis does not answer, a request takes no longer than the client's wait.
@@ -91,12 +83,7 @@ func TestARedisThatIsSlow(t *testing.T) {
 		}()
 	}
 	for range cap(done) {
-		select {
-		case status := <-done:
-			require.Contains(t, []int{404, 500}, status)
-		case <-time.After(patience):
-			t.Fatal("there is no answer")
-		}
+		require.Contains(t, []int{404, 500}, testkit.Soon(t, "an answer", done))
 	}
 	g.redis.Resume()
 	g.until(func() bool {
@@ -116,8 +103,7 @@ func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
 			g.askAt(g.admin, "POST", "/token/ns/"+token+"/limit", `{"read": 9, "interval": 60}`)
 			path := "/api/ns/q?token=" + token
 			if warm {
-				status, _ := g.ask("GET", path, "")
-				require.Equal(t, http.StatusNotFound, status)
+				g.expect(http.StatusNotFound, "GET", path, "")
 			}
 			g.redis.Suspend()
 			defer g.redis.Resume()
@@ -147,25 +133,17 @@ func TestAConsumerOfManyQueues(t *testing.T) {
 	last := g.publish("/api/ns/q2499", "x")
 	middle := g.publish("/api/ns/q1700", "x")
 	firstOne := g.publish("/api/ns/q3", "x")
-	_, text := g.ask("GET", "/api/ns/"+all, "")
-	require.Equal(t, firstOne, g.decode(text)["job_id"])
-	status, text := g.ask("GET", "/api/ns/"+all+"?count=5", "")
-	require.Equal(t, http.StatusOK, status, text)
+	require.Equal(t, firstOne, g.get("/api/ns/" + all)["job_id"])
+	text := g.expect(http.StatusOK, "GET", "/api/ns/"+all+"?count=5", "")
 	require.Less(t, strings.Index(text, middle), strings.Index(text, last))
 	require.Positive(t, strings.Index(text, middle))
-	status, _ = g.ask("GET", "/api/ns/"+all+"?timeout=1", "")
-	require.Equal(t, http.StatusNotFound, status)
+	g.expect(http.StatusNotFound, "GET", "/api/ns/"+all+"?timeout=1", "")
 	for _, queue := range []string{"q7", "q2001"} {
 		client := g.dial()
 		client.send("GET /api/ns/" + all + "?timeout=60 HTTP/1.1\r\nHost: x\r\n\r\n")
-		g.until(func() bool {
-			n, _ := g.rdb.ZCard(t.Context(), "ql:x:idle:ns/q7").Result()
-			return n > 0
-		})
+		g.idle("ns/q7")
 		id := g.publish("/api/ns/"+queue, "x")
-		status, text = client.receive()
-		require.Equal(t, http.StatusOK, status, text)
-		require.Equal(t, id, g.decode(text)["job_id"])
+		require.Equal(t, id, g.decode(client.expect(http.StatusOK))["job_id"])
 	}
 }
 

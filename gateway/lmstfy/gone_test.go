@@ -38,16 +38,11 @@ func TestAConsumerThatHasGone(t *testing.T) {
 				g := start(t, func(c *lmstfy.Config) { c.MaxConnections = 1 })
 				gone := g.dial()
 				gone.send(c.request)
-				g.until(func() bool {
-					n, _ := g.rdb.ZCard(t.Context(), "ql:x:idle:ns/q").Result()
-					return n > 0
-				})
+				g.idle("ns/q")
 				gone.send(c.later)
 				require.NoError(t, leave(gone.conn.(*net.TCPConn)))
 				id := g.publish("/api/ns/q", "x")
-				status, text := g.ask("GET", "/api/ns/q", "")
-				require.Equal(t, http.StatusOK, status, text)
-				require.Equal(t, id, g.decode(text)["job_id"])
+				require.Equal(t, id, g.get("/api/ns/q")["job_id"])
 			})
 		}
 	}
@@ -62,22 +57,15 @@ func TestConsumersWithABody(t *testing.T) {
 		"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "\r\n",
 	} {
 		client.send("GET /api/ns/q?timeout=60 HTTP/1.1\r\nHost: x\r\n" + request)
-		g.until(func() bool {
-			n, _ := g.rdb.ZCard(t.Context(), "ql:x:idle:ns/q").Result()
-			return n > 0
-		})
+		g.idle("ns/q")
 		id := g.publish("/api/ns/q", "x")
-		status, text := client.receive()
-		require.Equal(t, http.StatusOK, status, text)
-		require.Equal(t, id, g.decode(text)["job_id"])
+		require.Equal(t, id, g.decode(client.expect(http.StatusOK))["job_id"])
 	}
 	// An incomplete body does not delay the answer, but the connection ends after it.
 	client = g.dial()
 	client.send("GET /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{}")
-	status, text := client.receive()
-	require.Equal(t, http.StatusNotFound, status, text)
+	client.expect(http.StatusNotFound)
 	client = g.dial()
 	client.send("GET /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
-	status, _ = client.receive()
-	require.Equal(t, http.StatusRequestEntityTooLarge, status)
+	client.expect(http.StatusRequestEntityTooLarge)
 }

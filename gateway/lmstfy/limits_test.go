@@ -23,8 +23,7 @@ func TestARefusedRequestIsTakenBackBeforeItsAnswer(t *testing.T) {
 	status, body := g.askAt(g.admin, "POST", "/token/ns/t/limit", `{"write": 1, "interval": 60}`)
 	require.Equal(t, http.StatusCreated, status, body)
 	counter := func() string {
-		keys, err := g.rdb.Keys(t.Context(), "*l/default/ns/t/w").Result()
-		require.NoError(t, err)
+		keys := must(g.rdb.Keys(t.Context(), "*l/default/ns/t/w").Result())(t)
 		require.Len(t, keys, 1)
 		return g.rdb.Get(t.Context(), keys[0]).Val()
 	}

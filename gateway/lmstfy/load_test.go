@@ -25,8 +25,7 @@ type rawClient struct {
 
 func (g *gateway) dial() *rawClient {
 	g.t.Helper()
-	conn, err := net.Dial("tcp", g.api)
-	require.NoError(g.t, err)
+	conn := must(net.Dial("tcp", g.api))(g.t)
 	g.t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(g.t, conn.SetDeadline(time.Now().Add(4*patience)))
 	return &rawClient{t: g.t, conn: conn, reader: bufio.NewReaderSize(conn, 1024)}
@@ -34,20 +33,25 @@ func (g *gateway) dial() *rawClient {
 
 func (c *rawClient) send(text string) {
 	c.t.Helper()
-	_, err := c.conn.Write([]byte(text))
-	require.NoError(c.t, err)
+	must(c.conn.Write([]byte(text)))(c.t)
 }
 
 // receive reads an answer.
 func (c *rawClient) receive() (status int, body string) {
 	c.t.Helper()
-	answer, err := http.ReadResponse(c.reader, nil)
-	require.NoError(c.t, err)
+	answer := must(http.ReadResponse(c.reader, nil))(c.t)
 	defer func() { _ = answer.Body.Close() }()
 	var text strings.Builder
-	_, err = bufio.NewReader(answer.Body).WriteTo(&text)
-	require.NoError(c.t, err)
+	must(bufio.NewReader(answer.Body).WriteTo(&text))(c.t)
 	return answer.StatusCode, text.String()
+}
+
+// expect reads an answer that must have a status, and returns its body.
+func (c *rawClient) expect(want int) string {
+	c.t.Helper()
+	status, body := c.receive()
+	require.Equal(c.t, want, status, body)
+	return body
 }
 
 // Waiting consumers need only their connections and the goroutines of net/http.
@@ -83,14 +87,12 @@ func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 	publishing.Wait()
 	got := map[string]bool{}
 	for _, c := range clients {
-		status, body := c.receive()
-		require.Equal(t, http.StatusOK, status, body)
+		body := c.expect(http.StatusOK)
 		got[g.decode(body)["job_id"].(string)] = true
 	}
 	require.Equal(t, put, got)
 	require.Less(t, g.connections(), 60)
-	counts, err := g.client.Queue("ns/many").Counts(t.Context())
-	require.NoError(t, err)
+	counts := must(g.client.Queue("ns/many").Counts(t.Context()))(t)
 	require.Equal(t, consumers, counts.Running)
 	require.Zero(t, counts.Waiting)
 }
@@ -98,8 +100,7 @@ func TestThousandsOfConsumersShareFewConnections(t *testing.T) {
 // connections returns the number of connections to Redis.
 func (g *gateway) connections() int {
 	g.t.Helper()
-	list, err := g.rdb.ClientList(g.t.Context()).Result()
-	require.NoError(g.t, err)
+	list := must(g.rdb.ClientList(g.t.Context()).Result())(g.t)
 	return strings.Count(list, "\n")
 }
 
@@ -118,14 +119,12 @@ func TestRequestsThatAreSentWithoutWaitingForAnswers(t *testing.T) {
 	}()
 	ids := map[string]bool{}
 	for range requests {
-		status, body := c.receive()
-		require.Equal(t, http.StatusCreated, status, body)
+		body := c.expect(http.StatusCreated)
 		ids[g.decode(body)["job_id"].(string)] = true
 	}
 	require.NoError(t, <-sent)
 	require.Len(t, ids, requests)
-	_, text := g.ask("GET", "/api/ns/q/size", "")
-	require.EqualValues(t, requests, g.decode(text)["size"])
+	require.EqualValues(t, requests, g.get("/api/ns/q/size")["size"])
 	c.send("GET /api/ns/q HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, body := c.receive()
 	require.Equal(t, "MDAwMA==", g.decode(body)["data"], "they keep their order")
@@ -140,8 +139,7 @@ func TestJobsAreDeletedTogether(t *testing.T) {
 	}
 	close(ids)
 	for range jobs - 10 {
-		status, _ := g.ask("GET", "/api/ns/q?ttr=300", "")
-		require.Equal(t, http.StatusOK, status)
+		g.expect(http.StatusOK, "GET", "/api/ns/q?ttr=300", "")
 	}
 	var deleting sync.WaitGroup
 	for range 16 {
@@ -157,10 +155,8 @@ func TestJobsAreDeletedTogether(t *testing.T) {
 		})
 	}
 	deleting.Wait()
-	counts, err := g.client.Queue("ns/q").Counts(t.Context())
-	require.NoError(t, err)
+	counts := must(g.client.Queue("ns/q").Counts(t.Context()))(t)
 	require.Equal(t, qless.QueueCounts{Name: "ns/q"}, counts)
-	stats, err := g.client.Queue("ns/q").Stats(t.Context(), time.Now())
-	require.NoError(t, err)
+	stats := must(g.client.Queue("ns/q").Stats(t.Context(), time.Now()))(t)
 	require.Equal(t, jobs-10, stats.Run.Count, "those that were consumed are complete")
 }

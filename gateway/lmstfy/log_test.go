@@ -2,9 +2,7 @@ package lmstfy_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
-	"net"
 	"sync"
 )
 
@@ -27,7 +25,3 @@ func (l *testLog) String() string {
 }
 
 func (l *testLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func asTimeout(err error, timeout *net.Error) bool {
-	return errors.As(err, timeout) && (*timeout).Timeout()
-}

@@ -40,15 +40,12 @@ func TestLabelsHoldNoSecrets(t *testing.T) {
 	const token = "very-secret-token-12345"
 	g.askAt(g.admin, "POST", "/token/shop?description=x&token="+token, "")
 	g.askAt(g.admin, "POST", "/token/shop/"+token+"/limit", `{"write": 1, "interval": 60}`)
-	status, _ := g.ask("GET", "/api/shop/q/size", "")
-	require.Equal(t, http.StatusOK, status)
+	g.expect(http.StatusOK, "GET", "/api/shop/q/size", "")
 	_, text := g.askAt(g.admin, "GET", "/metrics", "")
 	require.False(t, strings.Contains(text, `namespace="shop"`), "anyone may ask for a size")
 	g.publish("/api/shop/q?token="+token, "x")
-	status, _ = g.ask("PUT", "/api/shop/q?token="+token, "x")
-	require.Equal(t, http.StatusTooManyRequests, status)
-	status, _ = g.ask("PUT", "/api/shop/q?token=wrong", "x")
-	require.Equal(t, http.StatusUnauthorized, status)
+	g.expect(http.StatusTooManyRequests, "PUT", "/api/shop/q?token="+token, "x")
+	g.expect(http.StatusUnauthorized, "PUT", "/api/shop/q?token=wrong", "x")
 	// Requests are counted after they are answered.
 	for _, line := range []string{
 		`infra_lmstfy_http_rate_limit{action="produce",namespace="shop",pool="default"} 1`,

@@ -3,7 +3,8 @@ package lmstfy_test
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -24,8 +25,7 @@ func TestJobsOfQlessAndOfTheGatewayAreTheSame(t *testing.T) {
 	queue := g.client.Queue("ns/q")
 
 	id := g.publish("/api/ns/q?tries=3", "hello\x00")
-	jobs, err := queue.Pop(ctx, 1)
-	require.NoError(t, err)
+	jobs := must(queue.Pop(ctx, 1))(t)
 	require.Equal(t, id, jobs[0].JID)
 	require.Equal(t, lmstfy.Klass, jobs[0].Klass)
 	var message lmstfy.Message
@@ -33,31 +33,23 @@ func TestJobsOfQlessAndOfTheGatewayAreTheSame(t *testing.T) {
 	require.Equal(t, "hello\x00", string(message.Body))
 	require.NoError(t, jobs[0].Complete(ctx))
 
-	jid, err := queue.Put(ctx, "Greet", map[string]int{"to": 7})
-	require.NoError(t, err)
-	status, text := g.ask("GET", "/api/ns/q", "")
-	require.Equal(t, http.StatusOK, status)
-	answer := g.decode(text)
+	jid := must(queue.Put(ctx, "Greet", map[string]int{"to": 7}))(t)
+	answer := g.get("/api/ns/q")
 	require.Equal(t, jid, answer["job_id"])
 	require.Equal(t, base64.StdEncoding.EncodeToString([]byte(`{"to":7}`)), answer["data"])
-	status, _ = g.ask("DELETE", "/api/ns/q/job/"+jid, "")
-	require.Equal(t, http.StatusNoContent, status)
-	job, err := g.client.Job(ctx, jid)
-	require.NoError(t, err)
+	g.expect(http.StatusNoContent, "DELETE", "/api/ns/q/job/"+jid, "")
+	job := must(g.client.Job(ctx, jid))(t)
 	require.Equal(t, qless.StateComplete, job.State, "a consumed job is complete when it is deleted")
 }
 
 func TestADeletedJobThatWasConsumedCountsAsComplete(t *testing.T) {
 	g := start(t, nil)
 	id := g.publish("/api/ns/q", "x")
-	status, _ := g.ask("GET", "/api/ns/q", "")
-	require.Equal(t, http.StatusOK, status)
-	status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
-	require.Equal(t, http.StatusNoContent, status)
+	g.expect(http.StatusOK, "GET", "/api/ns/q", "")
+	g.expect(http.StatusNoContent, "DELETE", "/api/ns/q/job/"+id, "")
 	_, err := g.client.Job(t.Context(), id)
 	require.ErrorIs(t, err, qless.ErrNotFound)
-	stats, err := g.client.Queue("ns/q").Stats(t.Context(), time.Now())
-	require.NoError(t, err)
+	stats := must(g.client.Queue("ns/q").Stats(t.Context(), time.Now()))(t)
 	require.Equal(t, 1, stats.Run.Count)
 }
 
@@ -72,8 +64,7 @@ func TestARedisThatIsAway(t *testing.T) {
 		{"DELETE", "/api/ns/q"}, {"GET", "/api/ns/q/deadletter"}, {"PUT", "/api/ns/q/deadletter"},
 		{"DELETE", "/api/ns/q/deadletter"},
 	} {
-		status, text := g.ask(c[0], c[1], "[1]")
-		require.Equal(t, 500, status, c)
+		text := g.expect(500, c[0], c[1], "[1]")
 		require.JSONEq(t, `{"error":"internal error"}`, text, c)
 	}
 	g.redis.Restart()
@@ -92,10 +83,7 @@ func TestShutdownAnswersConsumersThatWait(t *testing.T) {
 			answers <- status
 		}()
 	}
-	g.until(func() bool {
-		n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
-		return n > 0
-	})
+	g.idle("ns/q")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, g.server.Shutdown(ctx))
@@ -105,8 +93,7 @@ func TestShutdownAnswersConsumersThatWait(t *testing.T) {
 	for range cap(g.ended) {
 		require.ErrorIs(t, <-g.ended, http.ErrServerClosed)
 	}
-	_, err := g.client.Queue("ns/q").Put(ctx, "K", nil)
-	require.NoError(t, err)
+	must(g.client.Queue("ns/q").Put(ctx, "K", nil))(t)
 	g.until(func() bool { // a request on its way may take it, but gives it back
 		counts, err := g.client.Queue("ns/q").Counts(ctx)
 		return err == nil && counts.Waiting == 1 && counts.Running == 0
@@ -117,30 +104,21 @@ func TestAPoolThatIsMigrated(t *testing.T) {
 	var old, target *qless.Client
 	g := start(t, func(config *lmstfy.Config) {
 		rdb := config.Admin.(*redis.Client)
-		var err error
-		target, err = qless.New(rdb, &qless.ClientConfig{Namespace: "new:"})
-		require.NoError(t, err)
+		target = must(qless.New(rdb, &qless.ClientConfig{Namespace: "new:"}))(t)
 		old = config.Pools[lmstfy.DefaultPool].Client
 		config.Pools[lmstfy.DefaultPool] = lmstfy.Pool{Client: old, MigrateTo: "new"}
 		config.Pools["new"] = lmstfy.Pool{Client: target}
 	})
 	ctx := t.Context()
-	left, err := old.Queue("ns/q").Put(ctx, "K", nil)
-	require.NoError(t, err)
+	left := must(old.Queue("ns/q").Put(ctx, "K", nil))(t)
 	moved := g.publish("/api/ns/q", "x")
-	_, err = target.Job(ctx, moved)
-	require.NoError(t, err)
+	must(target.Job(ctx, moved))(t)
 
-	status, text := g.ask("GET", "/api/ns/q/size", "")
-	require.Equal(t, 200, status)
-	require.EqualValues(t, 2, g.decode(text)["size"])
+	require.EqualValues(t, 2, g.get("/api/ns/q/size")["size"])
 	for _, id := range []string{left, moved} {
-		_, text = g.ask("GET", "/api/ns/q/peek", "")
-		require.Equal(t, id, g.decode(text)["job_id"])
-		_, text = g.ask("GET", "/api/ns/q", "")
-		require.Equal(t, id, g.decode(text)["job_id"])
-		status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
-		require.Equal(t, http.StatusNoContent, status)
+		require.Equal(t, id, g.get("/api/ns/q/peek")["job_id"])
+		require.Equal(t, id, g.get("/api/ns/q")["job_id"])
+		g.expect(http.StatusNoContent, "DELETE", "/api/ns/q/job/"+id, "")
 	}
 
 	var wait sync.WaitGroup
@@ -151,8 +129,7 @@ func TestAPoolThatIsMigrated(t *testing.T) {
 				t.Error(status)
 			}
 		})
-		_, err := client.Queue("ns/q").Put(ctx, "K", nil)
-		require.NoError(t, err)
+		must(client.Queue("ns/q").Put(ctx, "K", nil))(t)
 		wait.Wait()
 	}
 }
@@ -170,34 +147,25 @@ func TestAConsumerThatGoesAwayCostsNoTry(t *testing.T) {
 				_ = answer.Body.Close()
 			}
 		}()
-		g.until(func() bool {
-			n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
-			return n > 0
-		})
+		g.until(func() bool { return g.rdb.Exists(t.Context(), "ql:x:idle").Val() > 0 })
 		cancel()
 		<-gone
-		g.until(func() bool {
-			n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
-			return n == 0
-		})
+		g.until(func() bool { return g.rdb.Exists(t.Context(), "ql:x:idle").Val() == 0 })
 		id := g.publish("/api/ns/q", "x")
-		status, text := g.ask("GET", "/api/ns/q?timeout=5", "")
-		require.Equal(t, http.StatusOK, status, i)
-		require.Equal(t, id, g.decode(text)["job_id"])
-		require.EqualValues(t, 0, g.decode(text)["remain_tries"])
+		answer := g.get("/api/ns/q?timeout=5")
+		require.Equal(t, id, answer["job_id"], i)
+		require.EqualValues(t, 0, answer["remain_tries"])
 	}
 }
 
 func TestJobsOfABulkKeepTheirOrderAfterADelay(t *testing.T) {
 	g := start(t, nil)
-	status, text := g.ask("PUT", "/api/ns/q/bulk?delay=1", "["+strings.Repeat("1,", 49)+"1]")
-	require.Equal(t, http.StatusCreated, status)
+	body := "[" + strings.Repeat("1,", 49) + "1]"
+	text := g.expect(http.StatusCreated, "PUT", "/api/ns/q/bulk?delay=1", body)
 	ids := g.decode(text)["job_ids"].([]any)
 	require.Len(t, ids, 50)
 	for _, id := range ids {
-		status, text = g.ask("GET", "/api/ns/q?timeout=10", "")
-		require.Equal(t, http.StatusOK, status)
-		require.Equal(t, id, g.decode(text)["job_id"])
+		require.Equal(t, id, g.get("/api/ns/q?timeout=10")["job_id"])
 	}
 }
 
@@ -205,11 +173,9 @@ func TestALargeBulk(t *testing.T) {
 	g := start(t, nil)
 	job := `"` + strings.Repeat("x", 1<<20-2) + `"`
 	body := "[" + strings.Repeat(job+",", 11) + job + "]"
-	status, text := g.ask("PUT", "/api/ns/q/bulk", body)
-	require.Equal(t, http.StatusCreated, status, text)
+	text := g.expect(http.StatusCreated, "PUT", "/api/ns/q/bulk", body)
 	for _, id := range g.decode(text)["job_ids"].([]any) {
-		_, text = g.ask("GET", "/api/ns/q", "")
-		answer := g.decode(text)
+		answer := g.get("/api/ns/q")
 		require.Equal(t, id, answer["job_id"])
 		require.Equal(t, base64.StdEncoding.EncodeToString([]byte(job)), answer["data"])
 	}
@@ -267,24 +233,16 @@ func TestClientsThatAreSlow(t *testing.T) {
 		"headers":     "PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nX-A: ",
 		"half a body": "PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc",
 	} {
-		conn, err := net.Dial("tcp", g.api)
-		require.NoError(t, err)
-		_, err = fmt.Fprint(conn, sent)
-		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
-		buffer := make([]byte, 4096)
-		for err == nil { // until the server has closed it
-			_, err = conn.Read(buffer)
-		}
+		client := g.dial()
+		client.send(sent)
+		require.NoError(t, client.conn.SetReadDeadline(time.Now().Add(patience)))
+		_, err := io.Copy(io.Discard, client.conn) // until the server has closed it
 		var timeout net.Error
-		require.False(t, asTimeout(err, &timeout), name)
-		_ = conn.Close()
+		require.False(t, errors.As(err, &timeout) && timeout.Timeout(), name)
 	}
 	// A consumer may wait for longer than a client may take to send a request.
-	status, _ := g.ask("GET", "/api/ns/q?timeout=1", "")
-	require.Equal(t, http.StatusNotFound, status)
-	status, _ = g.ask("PUT", "/api/ns/q", "x")
-	require.Equal(t, http.StatusCreated, status)
+	g.expect(http.StatusNotFound, "GET", "/api/ns/q?timeout=1", "")
+	g.expect(http.StatusCreated, "PUT", "/api/ns/q", "x")
 }
 
 func TestHeadersThatAreTooLong(t *testing.T) {
@@ -292,9 +250,8 @@ func TestHeadersThatAreTooLong(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+g.api+"/api/ns/q", nil)
 	require.NoError(t, err)
 	r.Header.Set("X-A", strings.Repeat("x", 1<<17))
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	_ = answer.Body.Close()
+	answer := must(http.DefaultClient.Do(r))(t)
+	_ = answer.Body.Close() // the connection may be reset before the end of the body
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
 }
 

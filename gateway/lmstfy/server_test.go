@@ -39,8 +39,7 @@ func start(t *testing.T, change func(*lmstfy.Config)) *gateway {
 	t.Helper()
 	g := &gateway{t: t, redis: testkit.Start(t), ended: make(chan error, 2)}
 	g.rdb = redis.NewClient(&redis.Options{Addr: g.redis.Addr(), ContextTimeoutEnabled: true})
-	client, err := qless.New(g.rdb, nil)
-	require.NoError(t, err)
+	client := must(qless.New(g.rdb, nil))(t)
 	g.client = client
 	config := lmstfy.Config{
 		Pools: map[string]lmstfy.Pool{lmstfy.DefaultPool: {Client: client, Redis: g.rdb}},
@@ -50,8 +49,7 @@ func start(t *testing.T, change func(*lmstfy.Config)) *gateway {
 	if change != nil {
 		change(&config)
 	}
-	g.server, err = lmstfy.New(config)
-	require.NoError(t, err)
+	g.server = must(lmstfy.New(config))(t)
 	g.api, g.admin = g.serve(g.server.Serve), g.serve(g.server.ServeAdmin)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -67,8 +65,7 @@ func start(t *testing.T, change func(*lmstfy.Config)) *gateway {
 
 func (g *gateway) serve(serve func(net.Listener) error) string {
 	g.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(g.t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(g.t)
 	go func() { g.ended <- serve(listener) }()
 	return listener.Addr().String()
 }
@@ -81,24 +78,44 @@ func (g *gateway) ask(method, path, body string) (int, string) {
 
 func (g *gateway) askAt(addr, method, path, body string) (int, string) {
 	g.t.Helper()
+	answer, text := g.request(addr, method, path, body, nil)
+	return answer.StatusCode, text
+}
+
+func (g *gateway) request(
+	addr, method, path, body string, headers map[string]string,
+) (answer *http.Response, text string) {
+	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(body))
-	require.NoError(g.t, err)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(g.t, err)
+	url := "http://" + addr + path
+	r := must(http.NewRequestWithContext(ctx, method, url, strings.NewReader(body)))(g.t)
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	answer = must(http.DefaultClient.Do(r))(g.t)
 	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(g.t, err)
-	return answer.StatusCode, string(text)
+	return answer, string(must(io.ReadAll(answer.Body))(g.t))
+}
+
+// expect makes a request that must be answered with a status, and returns the answer's body.
+func (g *gateway) expect(want int, method, path, body string) string {
+	g.t.Helper()
+	status, text := g.ask(method, path, body)
+	require.Equal(g.t, want, status, "%.99s %.99s: %s", method, path, text)
+	return text
+}
+
+// get asks for something that must exist, like a job to consume.
+func (g *gateway) get(path string) map[string]any {
+	g.t.Helper()
+	return g.decode(g.expect(http.StatusOK, "GET", path, ""))
 }
 
 // publish publishes a job, and returns its id.
 func (g *gateway) publish(path, body string) string {
 	g.t.Helper()
-	status, text := g.ask("PUT", path, body)
-	require.Equal(g.t, http.StatusCreated, status, text)
-	return g.decode(text)["job_id"].(string)
+	return g.decode(g.expect(http.StatusCreated, "PUT", path, body))["job_id"].(string)
 }
 
 func (g *gateway) decode(text string) map[string]any {
@@ -112,4 +129,19 @@ func (g *gateway) decode(text string) map[string]any {
 func (g *gateway) until(condition func() bool) {
 	g.t.Helper()
 	require.Eventually(g.t, condition, patience, 5*time.Millisecond)
+}
+
+// idle waits until consumers wait for jobs of a queue.
+func (g *gateway) idle(queue string) {
+	g.t.Helper()
+	g.until(func() bool { return g.rdb.ZCard(g.t.Context(), "ql:x:idle:"+queue).Val() > 0 })
+}
+
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -2,8 +2,10 @@ package mixed
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,26 +121,21 @@ func (f *fleet) verify(client *qless.Client, rdb *redis.Client, kinds []string) 
 // verifyJobs checks that each job is complete, or was deleted by a consumer of lmstfy.
 func (f *fleet) verifyJobs(client *qless.Client) {
 	f.t.Helper()
-	var jids []string
-	for jid := range f.puts {
-		jids = append(jids, jid)
-	}
-	for len(jids) > 0 {
-		n := min(500, len(jids))
-		jobs, err := client.Jobs(f.t.Context(), jids[:n]...)
+	jids := slices.Collect(maps.Keys(f.puts))
+	for some := range slices.Chunk(jids, 500) {
+		jobs, err := client.Jobs(f.t.Context(), some...)
 		require.NoError(f.t, err)
 		found := map[string]bool{}
 		for _, job := range jobs {
 			found[job.JID] = true
 			assert.Equal(f.t, qless.StateComplete, job.State, job.JID)
 		}
-		for _, jid := range jids[:n] {
+		for _, jid := range some {
 			by := f.puts[jid]
 			if !found[jid] && by != lmstfyProgram && !f.ran[plain(jid)][lmstfyProgram] {
 				f.t.Errorf("%s, put by %s, is lost; it was run by %v", jid, by, f.ran[plain(jid)])
 			}
 		}
-		jids = jids[n:]
 	}
 }
 

@@ -1,6 +1,7 @@
 package mixed
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,11 +72,7 @@ func members(t *testing.T, rdb *redis.Client, key string) map[string]bool {
 // verifyFields checks that jobs are complete, and belong to no worker.
 func verifyFields(t *testing.T, rdb *redis.Client, jobs map[string]bool) {
 	t.Helper()
-	var all []string
-	for jid := range jobs {
-		all = append(all, jid)
-	}
-	for some := range slices.Chunk(all, 500) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(jobs)), 500) {
 		pipe := rdb.Pipeline()
 		var answers []*redis.SliceCmd
 		for _, jid := range some {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/workq"
 	"github.com/qless/qless-go/internal/testkit"
 )
@@ -21,13 +20,9 @@ func TestAServerThatIsShutDownWhileItBeginsIsClosed(t *testing.T) {
 		Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: 5 * time.Second,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	quiet := slog.New(slog.DiscardHandler)
-	client, err := qless.New(rdb, &qless.ClientConfig{Logger: quiet})
-	require.NoError(t, err)
-	server, err := workq.New(workq.Config{Client: client, Logger: quiet})
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	config := workq.Config{Client: newQless(t, rdb), Logger: slog.New(slog.DiscardHandler)}
+	server := must(workq.New(config))(t)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 
 	proxy.HoldReply("evalsha")
 	served := make(chan error, 1)

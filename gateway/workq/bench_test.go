@@ -29,28 +29,25 @@ import (
 // gatewayVariable is set to the URL of a Redis server if this binary must run as a gateway.
 const gatewayVariable = "QLESS_WORKQ_GATEWAY"
 
-// gatewayMain serves until its standard input ends, and returns the exit status.
-func gatewayMain(url string) int {
+// gatewayMain serves until its standard input ends.
+func gatewayMain(url string) error {
 	client, err := qless.Dial(context.Background(), url, nil)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
 	server, err := workq.New(workq.Config{Client: client})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
 	fmt.Println(listener.Addr())
 	go func() { _ = server.Serve(listener) }()
 	defer profile()()
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return 0
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // A bench is a gateway in a separate process, in front of a separate Redis server.
@@ -63,25 +60,20 @@ type bench struct {
 
 func newBench(tb testing.TB) *bench {
 	tb.Helper()
-	server, err := testkit.Launch()
-	require.NoError(tb, err)
+	server := must(testkit.Launch())(tb)
 	tb.Cleanup(server.Stop)
-	self, err := os.Executable()
-	require.NoError(tb, err)
+	self := must(os.Executable())(tb)
 	gateway := exec.Command(self)
 	gateway.Env = append(os.Environ(), gatewayVariable+"=redis://"+server.Addr())
 	gateway.Stderr = os.Stderr
-	stdin, err := gateway.StdinPipe()
-	require.NoError(tb, err)
-	stdout, err := gateway.StdoutPipe()
-	require.NoError(tb, err)
+	stdin := must(gateway.StdinPipe())(tb)
+	stdout := must(gateway.StdoutPipe())(tb)
 	require.NoError(tb, gateway.Start())
 	tb.Cleanup(func() {
 		_ = stdin.Close()
 		_ = gateway.Wait()
 	})
-	addr, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(tb, err)
+	addr := must(bufio.NewReader(stdout).ReadString('\n'))(tb)
 	return &bench{
 		TB: tb, addr: strings.TrimSpace(addr), pid: gateway.Process.Pid, rdb: server.Client(tb),
 	}
@@ -93,8 +85,7 @@ func (b *bench) usedByRedis() time.Duration {
 	for _, line := range strings.Split(b.rdb.Info(b.Context(), "cpu").Val(), "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			n, err := strconv.ParseFloat(value, 64)
-			require.NoError(b, err)
+			n := must(strconv.ParseFloat(value, 64))(b)
 			sum += n
 		}
 	}
@@ -167,8 +158,7 @@ type bare struct {
 
 func (b *bench) dial() *bare {
 	b.Helper()
-	connection, err := net.Dial("tcp", b.addr)
-	require.NoError(b, err)
+	connection := must(net.Dial("tcp", b.addr))(b)
 	b.Cleanup(func() { _ = connection.Close() })
 	return &bare{b.TB, connection, bufio.NewReaderSize(connection, 512)}
 }

@@ -31,8 +31,7 @@ func TestConversationsWithWorkq(t *testing.T) {
 
 // restarts returns a port. A connection to that port restarts the gateway, and is then closed.
 func (e *env) restarts() int {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(e, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(e)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

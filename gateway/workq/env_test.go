@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -24,13 +26,25 @@ import (
 
 func TestMain(m *testing.M) {
 	if url, ok := os.LookupEnv(gatewayVariable); ok {
-		os.Exit(gatewayMain(url))
+		if err := gatewayMain(url); err != nil {
+			log.Fatal(err)
+		}
+		return
 	}
 	testkit.Main(m)
 }
 
 // patience turns a hang into a failure.
 const patience = 30 * time.Second
+
+// must returns a function that returns a value, or fails a test with the error that came with it.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
 
 // An env is a gateway in front of a Redis server.
 type env struct {
@@ -45,18 +59,23 @@ type env struct {
 func newEnv(t *testing.T, change ...func(*workq.Config)) *env {
 	t.Helper()
 	redis := testkit.Start(t)
-	e := &env{T: t, redis: redis}
-	e.qless = newQless(t, redis)
+	return newEnvOf(t, redis, newQless(t, redis.Client(t)), change...)
+}
+
+// newEnvOf returns a gateway in front of a Redis server, with a client of that server.
+func newEnvOf(
+	t *testing.T, redis *testkit.Server, client *qless.Client, change ...func(*workq.Config),
+) *env {
+	t.Helper()
+	e := &env{T: t, redis: redis, qless: client}
 	e.serve("127.0.0.1:0", change...)
 	t.Cleanup(func() { e.stop() })
 	return e
 }
 
-func newQless(t *testing.T, redis *testkit.Server) *qless.Client {
+func newQless(t *testing.T, rdb *redis.Client) *qless.Client {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	client, err := qless.New(redis.Client(t), &qless.ClientConfig{Logger: quiet})
-	require.NoError(t, err)
+	client := must(qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -68,10 +87,8 @@ func (e *env) serve(addr string, change ...func(*workq.Config)) {
 	for _, f := range change {
 		f(&config)
 	}
-	server, err := workq.New(config)
-	require.NoError(e, err)
-	listener, err := net.Listen("tcp", addr)
-	require.NoError(e, err)
+	server := must(workq.New(config))(e)
+	listener := must(net.Listen("tcp", addr))(e)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	e.server, e.served, e.addr = server, served, listener.Addr().String()
@@ -95,24 +112,21 @@ type peer struct {
 
 func (e *env) dial() *peer {
 	e.Helper()
-	connection, err := net.Dial("tcp", e.addr)
-	require.NoError(e, err)
+	connection := must(net.Dial("tcp", e.addr))(e)
 	e.Cleanup(func() { _ = connection.Close() })
 	return &peer{e.T, connection, bufio.NewReader(connection)}
 }
 
 func (p *peer) send(format string, args ...any) {
 	p.Helper()
-	_, err := fmt.Fprintf(p.net, format, args...)
-	require.NoError(p, err)
+	must(fmt.Fprintf(p.net, format, args...))(p)
 }
 
 // line returns the next line.
 func (p *peer) line() string {
 	p.Helper()
 	require.NoError(p, p.net.SetReadDeadline(time.Now().Add(patience)))
-	line, err := p.in.ReadString('\n')
-	require.NoError(p, err)
+	line := must(p.in.ReadString('\n'))(p)
 	return strings.TrimSuffix(line, "\r\n")
 }
 
@@ -128,11 +142,9 @@ func (p *peer) ask(format string, args ...any) string {
 func (p *peer) body() (fields []string, payload string) {
 	p.Helper()
 	fields = strings.Fields(p.line())
-	size, err := strconv.Atoi(fields[len(fields)-1])
-	require.NoError(p, err)
+	size := must(strconv.Atoi(fields[len(fields)-1]))(p)
 	bytes := make([]byte, size+2)
-	_, err = io.ReadFull(p.in, bytes)
-	require.NoError(p, err)
+	must(io.ReadFull(p.in, bytes))(p)
 	require.Equal(p, "\r\n", string(bytes[size:]))
 	return fields[:len(fields)-1], string(bytes[:size])
 }
@@ -146,6 +158,14 @@ func (p *peer) add(name, payload string, flags ...string) string {
 	return id
 }
 
+// result returns the result of a job, which must come within some milliseconds.
+func (p *peer) result(id string, milliseconds int) string {
+	p.Helper()
+	require.Equal(p, "+OK 1", p.ask("result %s %d", id, milliseconds))
+	_, result := p.body()
+	return result
+}
+
 // lease leases a job, and returns its id and payload.
 func (p *peer) lease(name string) (id, payload string) {
 	p.Helper()
@@ -154,12 +174,19 @@ func (p *peer) lease(name string) (id, payload string) {
 	return fields[0], payload
 }
 
+// leases leases a job, which must have the id, and returns its payload.
+func (p *peer) leases(name, id string) (payload string) {
+	p.Helper()
+	leased, payload := p.lease(name)
+	require.Equal(p, id, leased)
+	return payload
+}
+
 // inspect returns the properties of a job, by key.
 func (p *peer) inspect(id string) map[string]string {
 	p.Helper()
 	require.Equal(p, "+OK 1", p.ask("inspect job %s", id))
-	count, err := strconv.Atoi(strings.Fields(p.line())[1])
-	require.NoError(p, err)
+	count := must(strconv.Atoi(strings.Fields(p.line())[1]))(p)
 	values := map[string]string{}
 	for range count {
 		key, value, _ := strings.Cut(p.line(), " ")

@@ -23,7 +23,12 @@ func addLine(id, name string) string { return "add " + id + " " + name + " 60000
 
 // A hanging Redis leads to errors in time. A command repeated by clients takes effect once.
 func TestARedisThatHangs(t *testing.T) {
-	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = time.Second })
+	server := testkit.Start(t)
+	// The commands of a client from Dial end with their contexts.
+	client := must(qless.Dial(t.Context(), "redis://"+server.Addr(),
+		&qless.ClientConfig{Logger: testkit.Quiet()}))(t)
+	t.Cleanup(func() { _ = client.Close() })
+	e := newEnvOf(t, server, client, func(c *workq.Config) { c.ServerTimeout = time.Second })
 	p, waiting := e.dial(), e.dial()
 	ready, done := p.add("ready", "payload"), p.add("q", "payload")
 	waiting.send("lease other 60000\r\n")
@@ -53,32 +58,14 @@ func TestARedisThatHangs(t *testing.T) {
 	require.Contains(t, []string{"+OK", "-CLIENT-ERROR Duplicate job"}, add)
 	complete := p.ask("complete %s 2\r\nok", done)
 	require.Contains(t, []string{"+OK", "-CLIENT-ERROR Duplicate result"}, complete)
-	require.Equal(t, "+OK 1", p.ask("result %s 20000", done))
-	_, result := p.body()
-	require.Equal(t, "ok", result)
-	leased, _ := p.lease("q")
-	require.Equal(t, id, leased, "the lease that timed out has taken nothing")
+	require.Equal(t, "ok", p.result(done, 20000))
+	p.leases("q", id) // the lease that timed out has taken nothing
 	require.Equal(t, "-TIMEOUT", p.ask("lease q 10"))
-	leased, _ = p.lease("ready")
-	require.Equal(t, ready, leased)
+	p.leases("ready", ready)
 	id = p.add("other", "x")
 	require.Equal(t, "+OK 1", waiting.line())
 	fields, _ := waiting.body()
 	require.Equal(t, id, fields[0])
-}
-
-// newDialedEnv is newEnv with a client from qless.Dial. Its commands end with their contexts.
-func newDialedEnv(t *testing.T, change func(*workq.Config)) *env {
-	t.Helper()
-	e := &env{T: t, redis: testkit.Start(t)}
-	client, err := qless.Dial(t.Context(), "redis://"+e.redis.Addr(),
-		&qless.ClientConfig{Logger: testkit.Quiet()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	e.qless = client
-	e.serve("127.0.0.1:0", change)
-	t.Cleanup(e.stop)
-	return e
 }
 
 // A full Redis takes no new jobs, but existing jobs can be run.
@@ -92,18 +79,14 @@ func TestAFullRedis(t *testing.T) {
 	require.Equal(t, away, p.ask("%s", addLine(refused, "q")))
 	require.Equal(t, away, p.ask("%s", addLine(refused, "new")))
 	require.Equal(t, away, p.ask("run %s q 1000 20000 0\r\n", refused))
-	leased, _ := p.lease("q")
-	require.Equal(t, ids[0], leased)
+	p.leases("q", ids[0])
 	require.Equal(t, "+OK", p.ask("complete %s 2\r\nok", ids[0]))
-	require.Equal(t, "+OK 1", p.ask("result %s 0", ids[0]))
-	_, result := p.body()
-	require.Equal(t, "ok", result)
+	require.Equal(t, "ok", p.result(ids[0], 0))
 	require.Equal(t, "+OK", p.ask("delete %s", ids[1]))
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.Equal(t, "-NOT-FOUND", p.ask("inspect job %s", refused))
 	require.Equal(t, "-NOT-FOUND", p.ask("inspect queue new"))
-	leased, _ = p.lease("q")
-	require.Equal(t, ids[2], leased)
+	p.leases("q", ids[2])
 	require.Equal(t, "+OK", p.ask("%s", addLine(refused, "q")))
 }
 
@@ -126,43 +109,44 @@ func TestAFailover(t *testing.T) {
 	require.NoError(t, rdb.ReplicaOf(t.Context(), "no", "one").Err())
 	require.Equal(t, "-NOT-FOUND", p.ask("inspect job %s", refused))
 	require.Equal(t, "0", p.inspect(id)["state"])
-	leased, _ := p.lease("q")
-	require.Equal(t, id, leased)
+	p.leases("q", id)
 	p.add("other", "x")
 	require.Equal(t, "+OK 1", waiting.line(), "a lease that waits outlives that")
 }
 
-// Jobs, leases, results and schedules survive a restart of a persistent Redis.
-func TestJobsOutliveARedisThatKeepsItsData(t *testing.T) {
-	e := &env{T: t, redis: testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")}
-	e.qless = newQless(t, e.redis)
-	e.serve("127.0.0.1:0")
-	p := e.dial()
-	leased, done, deleted := p.add("leased", "x"), p.add("q", "x"), p.add("q", "x")
-	p.lease("leased")
-	require.Equal(t, "+OK", p.ask("complete %s 2\r\nok", done))
-	require.Equal(t, "+OK", p.ask("delete %s", deleted))
-	scheduled := uuid.NewString()
-	require.Equal(t, "+OK", p.ask("schedule %s q 1000 60000 %s 0\r\n", scheduled,
-		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")))
-	ready := p.add("q", "payload", "-priority=-3")
-	e.stop()
-	e.redis.Kill()
-	e.redis.Restart()
-	e.qless = newQless(t, e.redis)
-	e.serve("127.0.0.1:0")
-	t.Cleanup(e.stop)
-	p = e.dial()
-	require.Equal(t, "4", p.inspect(leased)["state"])
-	require.Equal(t, "+OK 1", p.ask("result %s 0", done))
-	_, result := p.body()
-	require.Equal(t, "ok", result)
-	require.Equal(t, "-NOT-FOUND", p.ask("inspect job %s", deleted))
-	require.NotEmpty(t, p.inspect(scheduled)["time"])
-	id, payload := p.lease("q")
-	require.Equal(t, ready, id)
-	require.Equal(t, "payload", payload)
-	require.Equal(t, "+OK", p.ask("complete %s 0\r\n", leased))
+// Jobs, leases, results and schedules survive a restart of the gateway, and of a persistent Redis.
+func TestJobsOutliveARestart(t *testing.T) {
+	for name, both := range map[string]bool{"of the gateway": false, "of Redis, too": true} {
+		t.Run(name, func(t *testing.T) {
+			server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			e := newEnvOf(t, server, newQless(t, server.Client(t)))
+			p := e.dial()
+			leased, done, deleted := p.add("leased", "x"), p.add("q", "x"), p.add("q", "x")
+			p.lease("leased")
+			require.Equal(t, "+OK", p.ask("complete %s 2\r\nok", done))
+			require.Equal(t, "+OK", p.ask("delete %s", deleted))
+			scheduled := uuid.NewString()
+			require.Equal(t, "+OK", p.ask("schedule %s q 1000 60000 %s 0\r\n", scheduled,
+				time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")))
+			low, high := p.add("q", "payload", "-priority=-3"), p.add("q", "first", "-priority=7")
+			e.stop()
+			if both {
+				e.redis.Kill()
+				e.redis.Restart()
+				e.qless = newQless(t, e.redis.Client(t))
+			}
+			e.serve("127.0.0.1:0")
+			p = e.dial()
+			require.Equal(t, "4", p.inspect(leased)["state"])
+			require.Equal(t, "ok", p.result(done, 0))
+			require.Equal(t, "-NOT-FOUND", p.ask("inspect job %s", deleted))
+			require.NotEmpty(t, p.inspect(scheduled)["time"])
+			require.Equal(t, "first", p.leases("q", high))
+			require.Equal(t, "7", p.inspect(high)["priority"])
+			require.Equal(t, "payload", p.leases("q", low))
+			require.Equal(t, "+OK", p.ask("complete %s 0\r\n", leased))
+		})
+	}
 }
 
 func TestPipelinedChangesAreDoneInOrder(t *testing.T) {
@@ -200,12 +184,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 		}
 	}()
 	testkit.Until(t, "the end of its connection", func() bool {
-		require.Equal(t, "+OK 1", other.ask("inspect server"))
-		other.line()
-		active := other.line()
-		other.line()
-		other.line()
-		return active == "active-clients 1"
+		return other.active() == "active-clients 1"
 	})
 }
 

@@ -24,6 +24,14 @@ func (p *peer) vanish() {
 	require.NoError(p, p.net.Close())
 }
 
+// admitted sends a command, and reports whether it is answered.
+func (p *peer) admitted() bool {
+	_, _ = p.net.Write([]byte("foo\r\n"))
+	_ = p.net.SetReadDeadline(time.Now().Add(patience))
+	_, err := p.in.ReadByte()
+	return err == nil
+}
+
 // idle waits until leases wait for a queue.
 func (e *env) idle(queue string, n int64) {
 	e.Helper()
@@ -45,9 +53,7 @@ func TestAClientThatIsGoneGetsNoJob(t *testing.T) {
 			e.idle("workq/q/0", 1)
 			leave(gone)
 			id := other.add("q", "payload", "-max-attempts=1")
-			leased, payload := other.lease("q")
-			require.Equal(t, id, leased)
-			require.Equal(t, "payload", payload)
+			require.Equal(t, "payload", other.leases("q", id))
 			require.Equal(t, "1", other.inspect(id)["attempts"])
 		})
 	}
@@ -97,17 +103,14 @@ func TestInvalidUTF8IsAnsweredOrKept(t *testing.T) {
 		if strings.Contains(line, "%s") {
 			line = fmt.Sprintf(line, id)
 		}
-		_, err := p.net.Write([]byte(line + "\r\n"))
-		require.NoError(t, err)
+		must(p.net.Write([]byte(line + "\r\n")))(t)
 		require.Contains(t, p.line(), "-CLIENT-ERROR ", "%q", line)
 	}
 	id = p.add("q", "\xff\xfe\r\n", "-\xff=\xff")
 	_, payload := p.lease("q")
 	require.Equal(t, "\xff\xfe\r\n", payload)
 	require.Equal(t, "+OK", p.ask("complete %s 2\r\n\xff\x00", id))
-	require.Equal(t, "+OK 1", p.ask("result %s 0", id))
-	_, result := p.body()
-	require.Equal(t, "\xff\x00", result)
+	require.Equal(t, "\xff\x00", p.result(id, 0))
 }
 
 func TestSlowClientsAreCutOff(t *testing.T) {
@@ -140,34 +143,23 @@ func TestThereMayBeSoManyConnections(t *testing.T) {
 	require.Equal(t, "-NOT-FOUND", second.ask("inspect queue q"))
 	e.dial().closed()
 	require.NoError(t, first.net.Close())
-	testkit.Until(t, "room for another connection", func() bool {
-		p := e.dial()
-		_, _ = p.net.Write([]byte("foo\r\n"))
-		_ = p.net.SetReadDeadline(time.Now().Add(patience))
-		_, err := p.in.ReadByte()
-		return err == nil
-	})
+	testkit.Until(t, "room for another connection", func() bool { return e.dial().admitted() })
 }
 
 // If Redis could not be reached in time, the command certainly had no effect, and gets an error.
 func TestAServerThatIsAwayIsAnError(t *testing.T) {
-	e := &env{T: t, redis: testkit.Start(t)}
-	options := testkit.Options(e.redis.Addr())
+	server := testkit.Start(t)
+	options := testkit.Options(server.Addr())
 	options.DialerRetries = 1
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	e.qless = client
-	e.serve("127.0.0.1:0", func(c *workq.Config) { c.ServerTimeout = time.Second })
-	t.Cleanup(e.stop)
+	second := func(c *workq.Config) { c.ServerTimeout = time.Second }
+	e := newEnvOf(t, server, newQless(t, rdb), second)
 	p, waiting := e.dial(), e.dial()
 	id := p.add("q", "payload")
 	waiting.send("lease other 60000\r\n")
 	e.idle("workq/other/0", 1)
 	e.redis.Kill()
-	away := "-SERVER-ERROR Read-only mode triggered by cmdlog circuit breaker"
 	for _, line := range []string{
 		"add " + uuid.NewString() + " q 1000 1000 0\r\n", "complete " + id + " 0\r\n",
 		"fail " + id + " 0\r\n", "delete " + id, "result " + id + " 100", "inspect queue q",
@@ -205,39 +197,13 @@ func TestShutdownAnswersThoseWhoWait(t *testing.T) {
 	_, err := e.qless.Job(t.Context(), run)
 	require.ErrorIs(t, err, qless.ErrNotFound)
 	e.serve(e.addr)
-	leased, _ := e.dial().lease("q")
-	require.Equal(t, id, leased)
-}
-
-// Nothing is lost when the gateway restarts, or when a persistent Redis does.
-func TestJobsOutliveTheGateway(t *testing.T) {
-	e := newEnv(t)
-	p := e.dial()
-	first := p.add("q", "first", "-priority=7")
-	leased := p.add("leased", "x")
-	done := p.add("q", "done")
-	require.Equal(t, "+OK", p.ask("complete %s 2\r\nok", done))
-	p.lease("leased")
-	e.stop()
-	e.serve("127.0.0.1:0")
-	p = e.dial()
-	require.Equal(t, "4", p.inspect(leased)["state"])
-	require.Equal(t, "+OK 1", p.ask("result %s 0", done))
-	_, result := p.body()
-	require.Equal(t, "ok", result)
-	id, payload := p.lease("q")
-	require.Equal(t, first, id)
-	require.Equal(t, "first", payload)
-	require.Equal(t, "7", p.inspect(id)["priority"])
+	e.dial().leases("q", id)
 }
 
 func TestTwoGatewaysShareTheirJobs(t *testing.T) {
-	e := newEnv(t, func(c *workq.Config) { c.RefreshInterval = 50 * time.Millisecond })
-	one := e.dial()
-	other := &env{T: t, redis: e.redis, qless: newQless(t, e.redis)}
-	other.serve("127.0.0.1:0", func(c *workq.Config) { c.RefreshInterval = 50 * time.Millisecond })
-	t.Cleanup(other.stop)
-	two := other.dial()
+	often := func(c *workq.Config) { c.RefreshInterval = 50 * time.Millisecond }
+	e := newEnv(t, often)
+	one, two := e.dial(), newEnvOf(t, e.redis, newQless(t, e.redis.Client(t)), often).dial()
 	one.send("lease q 60000\r\n")
 	e.idle("workq/q/0", 1)
 	id := two.add("q", "payload", "-priority=-5") // unknown to the other gateway
@@ -300,15 +266,13 @@ func TestGoWorksWorkqsJobsAndTheOtherWayRound(t *testing.T) {
 	require.Equal(t, []string{id, "1"}, fields)
 	require.Equal(t, "1 2 3 = 6", result)
 
-	jid, err := e.qless.Queue(workq.Queue("mail", 0)).Put(t.Context(), "mail",
-		map[string]string{"to": "ann"}, qless.LockTime(time.Minute))
-	require.NoError(t, err)
+	jid := must(e.qless.Queue(workq.Queue("mail", 0)).Put(t.Context(), "mail",
+		map[string]string{"to": "ann"}, qless.LockTime(time.Minute)))(t)
 	id, payload := p.lease("mail")
 	require.Equal(t, jid, strings.ReplaceAll(id, "-", ""))
 	require.JSONEq(t, `{"to":"ann"}`, payload)
 	require.Equal(t, "+OK", p.ask("complete %s 2\r\nok", id))
-	ended, err := e.qless.Result(t.Context(), jid)
-	require.NoError(t, err)
+	ended := must(e.qless.Result(t.Context(), jid))(t)
 	var body workq.Body
 	require.NoError(t, ended.Unmarshal(&body))
 	require.Equal(t, "ok", string(body.Body))
@@ -317,14 +281,11 @@ func TestGoWorksWorkqsJobsAndTheOtherWayRound(t *testing.T) {
 func TestAJobWithoutAUUIDFails(t *testing.T) {
 	e := newEnv(t)
 	queue := e.qless.Queue(workq.Queue("q", 0))
-	_, err := queue.Put(t.Context(), "q", nil, qless.JID("mine"))
-	require.NoError(t, err)
+	must(queue.Put(t.Context(), "q", nil, qless.JID("mine")))(t)
 	p := e.dial()
 	id := p.add("q", "x")
-	leased, _ := p.lease("q")
-	require.Equal(t, id, leased)
-	job, err := e.qless.Job(t.Context(), "mine")
-	require.NoError(t, err)
+	p.leases("q", id)
+	job := must(e.qless.Job(t.Context(), "mine"))(t)
 	require.Equal(t, "workq-id", job.Failure.Group)
 }
 
@@ -337,16 +298,14 @@ func TestPausedAndLimitedQueuesHoldForLeases(t *testing.T) {
 	require.Equal(t, "-TIMEOUT", p.ask("lease q 10"))
 	require.NoError(t, queue.Resume(t.Context()))
 	require.NoError(t, e.qless.Config().Set(t.Context(), "workq/q/0-max-concurrency", 1))
-	leased, _ := p.lease("q")
-	require.Equal(t, first, leased)
+	p.leases("q", first)
 	require.Equal(t, "-TIMEOUT", p.ask("lease q 10"))
 	require.Equal(t, "+OK", p.ask("complete %s 0\r\n", first))
-	leased, _ = p.lease("q")
-	require.Equal(t, second, leased)
+	p.leases("q", second)
 }
 
 func TestInvalidConfigurations(t *testing.T) {
-	client := newQless(t, testkit.Start(t))
+	client := newQless(t, testkit.Start(t).Client(t))
 	for _, config := range []workq.Config{
 		{MaxConnections: -2}, {ServerTimeout: -1}, {CommandTimeout: -2}, {RefreshInterval: -1},
 	} {

@@ -61,7 +61,8 @@ func start(t *testing.T, o Options) (api, admin string, out, log *output) {
 	return found[1], found[2], out, log
 }
 
-func ask(t *testing.T, method, url string) (int, string) {
+// ask makes a request that must be answered with a status, and returns the answer's body.
+func ask(t *testing.T, want int, method, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	require.NoError(t, err)
@@ -70,17 +71,16 @@ func ask(t *testing.T, method, url string) (int, string) {
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	return answer.StatusCode, string(text)
+	require.Equal(t, want, answer.StatusCode)
+	return string(text)
 }
 
 func TestWithoutARedisJobsAreKeptInMemory(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	api, admin, out, _ := start(t, Options{SkipTokens: true, PIDFile: pid})
 	require.Contains(t, out.String(), "in memory")
-	status, _ := ask(t, "PUT", "http://"+api+"/api/ns/q")
-	require.Equal(t, 201, status)
-	status, text := ask(t, "GET", "http://"+admin+"/metrics")
-	require.Equal(t, 200, status)
+	ask(t, 201, "PUT", "http://"+api+"/api/ns/q")
+	text := ask(t, 200, "GET", "http://"+admin+"/metrics")
 	require.Contains(t, text, `infra_lmstfy_redis_queue_sizes{namespace="ns",pool="default",queue="q"} 1`)
 	id, err := os.ReadFile(pid)
 	require.NoError(t, err)
@@ -111,18 +111,15 @@ Addr = "`+server.Addr()+`"
 `), 0o600))
 	api, admin, _, log := start(t, Options{})
 	require.Contains(t, log.String(), "Colour")
-	status, _ := ask(t, "PUT", "http://"+api+"/api/ns/q?delay=61")
-	require.Equal(t, 401, status)
-	status, _ = ask(t, "GET", "http://"+admin+"/token/ns")
-	require.Equal(t, 401, status)
+	ask(t, 401, "PUT", "http://"+api+"/api/ns/q?delay=61")
+	ask(t, 401, "GET", "http://"+admin+"/token/ns")
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "code=401") },
 		patience, 5*time.Millisecond)
 
 	// The other server would find this token, too.
 	rdb := server.Client(t)
 	require.NoError(t, rdb.HSet(t.Context(), "tk/default/ns", "t", "of the other").Err())
-	status, text := ask(t, "PUT", "http://"+api+"/api/ns/q?token=t&delay=61")
-	require.Equal(t, 400, status)
+	text := ask(t, 400, "PUT", "http://"+api+"/api/ns/q?token=t&delay=61")
 	require.Contains(t, text, "ttl is shorter than delay")
 }
 
