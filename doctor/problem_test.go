@@ -13,11 +13,16 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// codes returns the codes of the problems of an overview, in order.
+// codes returns the codes of the problems of an overview, in order. Those of urgent problems end in
+// an exclamation mark.
 func codes(o *Status) string {
 	var all []string
 	for _, p := range o.problems(5 * time.Minute) {
-		all = append(all, string(p.Code))
+		code := string(p.Code)
+		if p.Urgent() {
+			code += "!"
+		}
+		all = append(all, code)
 	}
 	return strings.Join(all, " ")
 }
@@ -74,29 +79,29 @@ func TestEachProblemOfAQueue(t *testing.T) {
 	}{
 		{"", time.Minute, waiting, nil},
 		{"", 0, qless.QueueCounts{Paused: true}, nil},
-		{"old", 5 * time.Minute, waiting, nil},
+		{"old!", 5 * time.Minute, waiting, nil},
 		{"paused", time.Hour, qless.QueueCounts{Waiting: 1, Paused: true}, nil},
-		{"no_workers", time.Minute, waiting, noWorkers},
+		{"no_workers!", time.Minute, waiting, noWorkers},
 		{"", time.Minute - 1, waiting, noWorkers},
-		{"no_workers", time.Minute, waiting, func(o *Status) {
+		{"no_workers!", time.Minute, waiting, func(o *Status) {
 			o.Queues[0].Workers, o.Workers.Gone = 0, 2 // the dead do no work
 		}},
 		{"workers_paused", time.Minute, waiting, allIdle},
 		{"", time.Minute - 1, waiting, allIdle}, // a deploy
 		// The worker that runs a job has died.
-		{"no_workers", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, noWorkers},
+		{"no_workers!", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, noWorkers},
 		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].settings.NextStart = time.Now() }},
-		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, noWorkers},
-		{"no_handler", 0, qless.QueueCounts{Scheduled: 1}, func(o *Status) { o.Queues[0].unhandled = "Send" }},
-		{"refused", 0, waiting, func(o *Status) { o.Refuses = misconf }},
-		{"damaged", -1, qless.QueueCounts{Waiting: -1}, func(o *Status) {
+		{"no_workers!", time.Minute, qless.QueueCounts{Recurring: 1}, noWorkers},
+		{"no_handler!", 0, qless.QueueCounts{Scheduled: 1}, func(o *Status) { o.Queues[0].unhandled = "Send" }},
+		{"refused!", 0, waiting, func(o *Status) { o.Refuses = misconf }},
+		{"damaged!", -1, qless.QueueCounts{Waiting: -1}, func(o *Status) {
 			o.Damaged = []inspect.DamagedKey{{Key: "ql:q:mail-work", Kind: "string"}}
 		}},
 		{"", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 79, Max: 100} }},
 		{"", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 200} }},
 		{"memory_low", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 80, Max: 100} }},
-		{"memory_full", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 100, Max: 100} }},
-		{"memory_full evicts", 0, waiting, func(o *Status) {
+		{"memory_full!", 0, waiting, func(o *Status) { o.Memory = inspect.Memory{Used: 100, Max: 100} }},
+		{"memory_full! evicts", 0, waiting, func(o *Status) {
 			o.Memory = inspect.Memory{Used: 100, Max: 100, Policy: "allkeys-lru"}
 		}},
 		{"evicts", 0, waiting, func(o *Status) {
@@ -107,9 +112,12 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"max_concurrency", time.Second, qless.QueueCounts{Waiting: 1, Running: 2}, func(o *Status) {
 			o.Queues[0].MaxConcurrency = 2
 		}},
-		{"stalled", 0, qless.QueueCounts{Stalled: 1}, nil},
-		{"stalled", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, nil},
-		{"no_workers", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, noWorkers},
+		{"max_concurrency!", time.Hour, qless.QueueCounts{Waiting: 1, Running: 2}, func(o *Status) {
+			o.Queues[0].MaxConcurrency = 2
+		}},
+		{"stalled!", 0, qless.QueueCounts{Stalled: 1}, nil},
+		{"stalled!", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, nil},
+		{"no_workers!", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, noWorkers},
 		{"failed", 0, waiting, func(o *Status) {
 			o.Failures = []Group{{"timeout", 100}}
 			o.Queues[0].Rates, o.failing = Throughput{Completed: 8, Failed: 0.2}, "timeout"
@@ -142,13 +150,13 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		}},
 		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
 		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},
-		{"schedule_missed", 0, waiting, func(o *Status) {
+		{"schedule_missed!", 0, waiting, func(o *Status) {
 			o.found = []Reason{ofSchedule(&inspect.ScheduleInfo{ID: "nightly", Overdue: 2})}
 		}},
 		{"", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: time.Second}} }},
-		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},
+		{"outbox!", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},
 		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Problems: map[string]int{"parent": 2}}} }},
-		{"outbox", 0, waiting, func(o *Status) {
+		{"outbox!", 0, waiting, func(o *Status) {
 			o.asOf, o.Outboxes = time.Unix(1000, 0), []Outbox{{Reported: time.Unix(500, 0)}}
 		}},
 	} {
@@ -167,7 +175,7 @@ func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 	later.Name = "later"
 	dead := queueOf(qless.QueueCounts{Waiting: 1, Stalled: 1}, time.Hour)
 	o := &Status{Queues: []QueueStatus{paused, late, later, dead}}
-	require.Equal(t, "stalled old paused", codes(o))
+	require.Equal(t, "stalled! old! paused", codes(o))
 	found := o.problems(time.Minute)
 	require.Equal(t, "queue mail has 1 job with an expired lock, and 1 job waits, the oldest for 1h00m: "+
 		"did workers die?", found[0].Sentence)
