@@ -52,6 +52,15 @@ func (e *env) bulk(
 	return w
 }
 
+// bulkEnv is newLiveEnv with the worker of bulk.
+func bulkEnv(
+	t testing.TB, config qless.WorkerConfig, bulk qless.Bulk, options ...qless.HandleOption,
+) (*env, *bulkWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.bulk(config, bulk, options...)
+}
+
 // begin starts the worker, which may never be idle.
 func (w *bulkWorker) begin() {
 	w.e.T.Helper()
@@ -99,8 +108,7 @@ func (w *bulkWorker) holds(jobs int) {
 }
 
 func TestManyJobsAreHandledTogether(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 4}, qless.Bulk{Max: 100, Wait: time.Hour})
+	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 4}, qless.Bulk{Max: 100, Wait: time.Hour})
 	w.put(0, 1000)
 	w.begin()
 	seen := map[int]bool{}
@@ -119,8 +127,7 @@ func TestManyJobsAreHandledTogether(t *testing.T) {
 }
 
 func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 20}, qless.Bulk{Max: 10})
+	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 20}, qless.Bulk{Max: 10})
 	w.put(0, 3)
 	w.begin()
 	require.Equal(t, []int{0, 1, 2}, w.called())
@@ -132,8 +139,7 @@ func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
 }
 
 func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: 20 * time.Millisecond})
+	_, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: 20 * time.Millisecond})
 	w.begin()
 	w.put(0, 1)
 	require.Equal(t, []int{0}, w.called())
@@ -142,8 +148,7 @@ func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.handles = true
 	rows.HandleBulk(w.Worker, qless.Bulk{Max: 4, Wait: time.Hour},
 		func(_ context.Context, all []*qless.Member[int]) error {
@@ -242,8 +247,7 @@ func TestWaitingMembersAreReleased(t *testing.T) {
 		"stop":  func(w *bulkWorker) { w.stop() },
 		"drain": func(w *bulkWorker) { require.NoError(w.t, w.Drain(w.t.Context())) },
 	} {
-		e := newLiveEnv(t)
-		w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: time.Hour})
+		e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: time.Hour})
 		w.put(0, 3, qless.Retries(5))
 		w.begin()
 		w.holds(3)
@@ -274,8 +278,7 @@ func TestLocksOfWaitingMembersAreKept(t *testing.T) {
 }
 
 func TestAMemberIsLostAlone(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour})
+	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour})
 	w.put(0, 2)
 	w.begin()
 	require.Equal(t, []int{0, 1}, w.called())
@@ -308,8 +311,7 @@ func TestACallHasTheShortestMaxRunTime(t *testing.T) {
 }
 
 func TestAStoppedWorkerEndsItsCalls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{ShutdownTimeout: -1}, qless.Bulk{Max: 2, Wait: time.Hour})
+	e, w := bulkEnv(t, qless.WorkerConfig{ShutdownTimeout: -1}, qless.Bulk{Max: 2, Wait: time.Hour})
 	w.put(0, 2, qless.Retries(5))
 	w.begin()
 	w.called()
@@ -388,8 +390,7 @@ func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 
 // A job with wrong data, or ended by a middleware, is no member.
 func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
+	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
 	w.Use(func(next qless.Handler) qless.Handler {
 		return func(ctx context.Context, job *qless.Job) error {
 			if job.JID == "1" {
@@ -409,8 +410,7 @@ func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 }
 
 func TestOtherKlassesRunBesideBulkCalls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 3}, qless.Bulk{Max: 10, Wait: time.Hour})
+	e, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 3}, qless.Bulk{Max: 10, Wait: time.Hour})
 	w.Handle("K", nothing)
 	for i := range 100 {
 		w.put(i, i+1)
@@ -442,8 +442,7 @@ func TestABulkHandlerMustBeValid(t *testing.T) {
 }
 
 func TestABulkHandlerIsTestedWithOneJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	_, w := workerEnv(t, qless.WorkerConfig{})
 	own := errors.New("own")
 	rows.HandleBulk(w.Worker, qless.Bulk{Max: 2},
 		func(_ context.Context, all []*qless.Member[int]) error {

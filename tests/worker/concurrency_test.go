@@ -197,8 +197,7 @@ func TestAPausedWorkerLeavesTheQueueOfAFullKlass(t *testing.T) {
 }
 
 func TestConcurrencyOfAPatternIsForAllItsKlasses(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	handler, running, end := hold()
 	w.Handle("Img::*", handler, qless.Concurrency(1))
 	w.start()
@@ -217,10 +216,8 @@ func TestValuesOfConcurrency(t *testing.T) {
 		e.worker(qless.WorkerConfig{}).Handle("K", nothing, qless.Concurrency(-1))
 	})
 	for _, most := range []qless.Concurrency{0, 3, 100} {
-		w := e.worker(qless.WorkerConfig{Concurrency: 3})
 		handler, running, end := hold()
-		w.Handle("K", handler, most)
-		w.start()
+		w := e.working(qless.WorkerConfig{Concurrency: 3}, handler, most)
 		for range 3 {
 			e.Put("q")
 		}

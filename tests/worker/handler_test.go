@@ -31,8 +31,7 @@ func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 }
 
 func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	var mu sync.Mutex
 	var steps []string
 	step := func(name string) {
@@ -60,8 +59,7 @@ func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
 }
 
 func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Use(func(next qless.Handler) qless.Handler {
 		return func(ctx context.Context, job *qless.Job) error {
 			if err := next(ctx, job); err != nil {
@@ -83,8 +81,7 @@ type letter struct {
 }
 
 func TestHandleDecodesTheData(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	letters := make(chan letter, 2)
 	w.Handle("Letter", qless.Typed(func(_ context.Context, job *qless.Job, data letter) error {
 		data.Count += len(job.Tags)
@@ -99,8 +96,7 @@ func TestHandleDecodesTheData(t *testing.T) {
 }
 
 func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	called := make(chan string, 10)
 	for _, pattern := range []string{"*", "Mail::*", "Mail::Slow::*", "Mail::Welcome", "Mail"} {
 		w.Handle(pattern, func(context.Context, *qless.Job) error { called <- pattern; return nil })
@@ -117,8 +113,7 @@ func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 }
 
 func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Minute})
+	e, w := workerEnv(t, qless.WorkerConfig{UnknownKlassDelay: time.Minute})
 	w.Handle("Known", nothing)
 	w.start()
 	before := time.Now()
@@ -155,13 +150,12 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 		for retries, answer := range map[qless.Retries]string{0: "-1", 5: "4"} {
 			t.Run(fmt.Sprint(name, "/", retries), func(t *testing.T) {
 				e := newLiveEnv(t)
-				w := e.worker(qless.WorkerConfig{MaxRunTime: c.worker, Backoff: inAnHour})
 				causes := make(chan error, 1)
-				w.Handle("K", loses(func(ctx context.Context, _ *qless.Job) error {
+				config := qless.WorkerConfig{MaxRunTime: c.worker, Backoff: inAnHour}
+				w := e.working(config, loses(func(ctx context.Context, _ *qless.Job) error {
 					context.AfterFunc(ctx, func() { causes <- context.Cause(ctx) })
 					return nil
 				}), qless.MaxRunTime(c.klass))
-				w.start()
 				began := time.Now()
 				options := []qless.PutOption{retries}
 				if c.job > 0 {
@@ -309,8 +303,7 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 }
 
 func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
+	e, w := workingEnv(t, qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
 		t.Error("the handler was called")
 		return nil
 	})
@@ -364,8 +357,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 		"nil is an outcome": {[]int{3, 4}, 7, &qless.Outcome{Action: qless.ActionComplete}, "7", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{})
+			e, w := workerEnv(t, qless.WorkerConfig{})
 			w.Handle("K", qless.TypedResult(
 				func(context.Context, *qless.Job, []int) (any, error) { return c.result, c.err }))
 			jid := must(e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0)))(t)
@@ -381,8 +373,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 }
 
 func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "b"}})
+	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "b"}})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		if job.Queue == "b" {
 			return nil

@@ -129,10 +129,12 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 }
 
 // working starts a worker with a handler of the klass K, and waits until it is idle.
-func (e *env) working(config qless.WorkerConfig, handler qless.Handler) *testWorker {
+func (e *env) working(
+	config qless.WorkerConfig, handler qless.Handler, options ...qless.HandleOption,
+) *testWorker {
 	e.T.Helper()
 	w := e.worker(config)
-	w.Handle("K", handler)
+	w.Handle("K", handler, options...)
 	return w.start()
 }
 
@@ -141,6 +143,32 @@ func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan
 	e.T.Helper()
 	handler, running, end := hold()
 	return e.working(config, handler), running, end
+}
+
+// workerEnv is newLiveEnv with a worker that is not yet started.
+func workerEnv(t testing.TB, config qless.WorkerConfig) (*env, *testWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.worker(config)
+}
+
+// workingEnv is newLiveEnv with an idle worker and its handler.
+func workingEnv(
+	t testing.TB, config qless.WorkerConfig, handler qless.Handler, options ...qless.HandleOption,
+) (*env, *testWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.working(config, handler, options...)
+}
+
+// busyEnv is newLiveEnv with an idle worker and the handler of hold.
+func busyEnv(
+	t testing.TB, config qless.WorkerConfig,
+) (e *env, w *testWorker, running chan *qless.Job, end chan error) {
+	t.Helper()
+	e = newLiveEnv(t)
+	w, running, end = e.busyWorker(config)
+	return e, w, running, end
 }
 
 // newWorker creates a valid worker.
@@ -185,10 +213,17 @@ func (w *testWorker) start() *testWorker {
 }
 
 // stopNow stops the worker without waiting for its handlers.
-func (w *testWorker) stopNow() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.Stop(ctx)
+func (w *testWorker) stopNow() { _ = w.Stop(ended()) }
+
+// unhealthy waits until the worker is unhealthy, and healthy until it is healthy.
+func (w *testWorker) unhealthy() {
+	w.t.Helper()
+	until(w.t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+}
+
+func (w *testWorker) healthy() {
+	w.t.Helper()
+	until(w.t, "it is healthy", func() bool { return w.Healthy() == nil })
 }
 
 // stop stops the worker and waits for its handlers.

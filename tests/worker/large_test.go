@@ -65,8 +65,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 
 // Small jobs do not overtake lost jobs that do not fit.
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("grace-period", "0")
 		for i := range 3 {
 			e.putLarge("q", fmt.Sprint("large", i), 3*mebibyte/2)
@@ -78,11 +77,11 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 		replies := e.reserveAll(order)
 		if order == "ordered" {
 			require.Equal(t, [][]string{{"large0"}, {"large1"}, {"large2", "small", "other"}}, replies)
-			continue
+			return
 		}
 		require.Equal(t, []string{"large0", "other"}, replies[0])
 		require.Equal(t, []string{"large1"}, replies[1])
-	}
+	})
 }
 
 // The same holds for a reply with children of a recurring job.
@@ -179,8 +178,7 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 
 // Outcomes are sent in steps, too, if jobs change large data.
 func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 5})
+	e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 5})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		return job.SetData(strings.Repeat("y", 900<<10))
 	})
@@ -235,16 +233,14 @@ func (e *env) awaitReleased(dependents int) {
 }
 
 func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	base := e.putDependents(1300)
 	require.Equal(t, "complete", w.outcome(base).action)
 	e.awaitReleased(1300)
 }
 
 func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return qless.FailWith("g", errors.New("no")) })
 	base := e.putDependents(900, qless.OnFailureRun)
 	w.start()

@@ -27,9 +27,9 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{MaxRunTime: c.worker})
 			left := make(chan time.Duration, 1)
-			w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+			config := qless.WorkerConfig{MaxRunTime: c.worker}
+			w := e.working(config, func(ctx context.Context, _ *qless.Job) error {
 				deadline, limited := ctx.Deadline()
 				if !limited {
 					left <- 0
@@ -38,7 +38,6 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 				left <- time.Until(deadline)
 				return nil
 			}, qless.MaxRunTime(c.klass))
-			w.start()
 			jid := e.Put("q", qless.MaxRunTime(c.job))
 			require.InDelta(t, c.want.Seconds(), soon(t, "a handler", left).Seconds(), 60)
 			require.Equal(t, "complete", w.outcome(jid).action)
@@ -49,15 +48,13 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	causes, untils := make(chan error, 1), make(chan time.Time, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		untils <- job.Until
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return nil
 	})
-	w.start()
 	began := time.Now()
 	jid := e.Put("q", qless.TTL(2*time.Second))
 	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)

@@ -187,8 +187,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	} {
 		for _, returned := range []error{nil, errors.New("too late to fail")} {
 			t.Run(script, func(t *testing.T) {
-				e := newLiveEnv(t)
-				w := e.worker(qless.WorkerConfig{Concurrency: 1})
+				e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 1})
 				ended := make(chan error, 1)
 				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 					err := c.end(ctx, job)
@@ -411,10 +410,10 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 // The server knows a lock only by its worker's name, which is the same in both runs.
 func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
 	next := make(chan error)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 2}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		runs <- job
 		select {
 		case <-ctx.Done():
@@ -424,7 +423,6 @@ func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 			return err
 		}
 	})
-	w.start()
 	jid := e.Put("q")
 	first := soon(t, "the first run", runs)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
@@ -458,9 +456,9 @@ func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 
 func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	again, stop, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 2}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		if job.Remaining == 4 {
 			again <- true
 			<-stop
@@ -473,7 +471,6 @@ func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 		ended <- job.Complete(ctx)
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
 	close(stop)
@@ -482,14 +479,13 @@ func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 
 func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	canceled := make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 1}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		<-ctx.Done()
 		canceled <- job.Cancel(t.Context())
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
 	w.Pause()

@@ -32,9 +32,7 @@ func TestAWorkerLogsNoPassword(t *testing.T) {
 	require.NoError(t, w.Start(t.Context()))
 	log.await(t, "can't listen for events", 1)
 	log.await(t, "the server refuses", 1)
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.NoError(t, w.Stop(stopped))
+	require.NoError(t, w.Stop(ended()))
 	require.Zero(t, log.count("pa5sw0rd"))
 	require.NotContains(t, heard(), "pa5sw0rd")
 }
@@ -77,14 +75,12 @@ const (
 func TestAHandlerHasALoggerForItsJob(t *testing.T) {
 	e := newLiveEnv(t)
 	var log lines
-	w := e.worker(qless.WorkerConfig{Logger: log.logger()})
 	logs := func(ctx context.Context, job *qless.Job) error {
 		job.Klass = "changed"
 		qless.Logger(ctx).Info("hello", "n", 1)
 		return nil
 	}
-	w.Handle("K", logs)
-	w.start()
+	w := e.working(qless.WorkerConfig{Logger: log.logger()}, logs)
 	jid := e.Put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
 	w.ends(jid)
 	require.Contains(t, log.String(), "level=INFO msg=hello worker="+w.Name()+

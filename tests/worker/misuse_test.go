@@ -172,8 +172,7 @@ func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
 type contextKey struct{}
 
 func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Name: "me"})
+	e, w := workerEnv(t, qless.WorkerConfig{Name: "me"})
 	type seen struct {
 		value  any
 		client *qless.Client

@@ -112,8 +112,7 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 }
 
 func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		require.Empty(t, e.take("1", "3", order, "A", "B", "D"), "it is idle itself")
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
@@ -124,7 +123,7 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 		e.idle("w", "A")
 		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 4, "only it was idle")
 		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
-	}
+	})
 }
 
 // idle makes the server count a worker as idle in a queue.
@@ -135,8 +134,7 @@ func (e *env) idle(worker, queue string) {
 }
 
 func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
 		e.idle("busy", "A")
@@ -144,7 +142,7 @@ func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 		require.Len(t, e.take("1", "3", order, "A", "B"), 4)
 		require.Len(t, e.take("0", "3", order, "A", "C"), 3)
 		require.Equal(t, []string{"other"}, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
-	}
+	})
 }
 
 // A reserve checks a limited number of queues and workers. If there are more, it prefetches
@@ -190,15 +188,14 @@ func TestReserveTakesNothingAheadIfIdlersAreUnknown(t *testing.T) {
 
 // A job held by a worker counts as running. Jobs of later queues must not overtake it.
 func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("B-max-concurrency", 2)
 		e.fill(abc)
 		require.Equal(t, []string{"B1"}, e.take("1", "5", order, "B"))
 		require.Empty(t, e.take("0", "5", order, "B"))
 		require.Equal(t, []string{"B2"}, e.take("1", "5", order, "B", "A"))
 		require.Len(t, e.take("1", "2", order, "A", "C"), 3)
-	}
+	})
 }
 
 func TestReserveAheadCostsNoMoreCommands(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
 	for name, err := range map[string]error{"complete": nil, "failed": qless.FailWith("g", errors.New("m"))} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{})
+			e, w := workerEnv(t, qless.WorkerConfig{})
 			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 				for done := range 100 {
 					if err := job.SetProgress(ctx, done, 1000, fmt.Sprint("step ", done)); err != nil {
@@ -43,9 +42,8 @@ func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
 
 func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	end := make(chan bool)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		for begun, done := time.Now(), 0; done < 2 || time.Since(begun) < 1500*time.Millisecond; done++ {
 			if err := job.SetProgress(ctx, done, 1<<40, ""); err != nil {
 				return err
@@ -57,7 +55,6 @@ func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 		<-end
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	until(t, "all is done", func() bool {
 		p := e.Read(jid).Progress
@@ -71,9 +68,8 @@ func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 
 func TestProgressOfALostRunIsDropped(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	var refused error
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
 			return err
 		}
@@ -81,7 +77,6 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 		refused = job.SetProgress(ctx, 2, 3, "")
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	until(t, "the progress", func() bool { return e.Read(jid).Progress != nil })
 	require.NoError(t, e.Cancel(t.Context(), jid))
@@ -91,8 +86,7 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 
 func TestProgressOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	end := make(chan bool)
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
@@ -117,8 +111,7 @@ func TestProgressOutlivesAnOutage(t *testing.T) {
 }
 
 func TestAServerThatRefusesProgressDoesNotDisturbTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.refuseScript("progress", serverError("NOPERM no"))
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 3, 3, "") })
 	w.start()

@@ -40,7 +40,7 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for _, queues := range []string{"q", "other !q", "q other", "q mail-* !mail-slow", "q mail-*"} {
 		all = append(all, e.worker(qless.WorkerConfig{Queues: strings.Fields(queues)}).start())
 	}
-	listens := e.Redis.PubSubNumSub(t.Context(), "ql:x:queues").Val()["ql:x:queues"]
+	listens := e.subscribers("ql:x:queues")
 	require.EqualValues(t, 2, listens, "those with patterns")
 	before := reserves(all)
 	for i := range 30 {
@@ -106,8 +106,7 @@ func (e *env) settle(workers ...*testWorker) {
 // Of the workers that are notified of a new queue, one polls all of their queues, and the others
 // rely on it.
 func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
+	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "new-*"}})
 	w.Handle("K", nothing)
 	e.settle(w.start())
 	require.Equal(t, "complete", w.outcome(e.Put("new-0")).action)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -33,14 +32,18 @@ type receiving struct {
 func (e *env) receiving(worker string) *receiving {
 	e.T.Helper()
 	r := &receiving{t: e.T, tap: newTap(e.Redis), got: map[string]time.Time{}}
-	rdb := redis.NewClient(testkit.Options(e.Server.Addr()))
+	rdb := e.Server.Client(e.T)
 	rdb.AddHook(r.tap)
 	r.Client = e.NewLiveClient(rdb, qless.ClientConfig{WorkerName: worker})
-	e.T.Cleanup(func() {
-		_ = r.Close()
-		_ = rdb.Close()
-	})
+	e.T.Cleanup(func() { _ = r.Close() })
 	return r
+}
+
+// receivingEnv is newLiveEnv with a client that receives jobs as w1.
+func receivingEnv(t testing.TB) (*env, *receiving) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.receiving("w1")
 }
 
 // note records received jobs.
@@ -87,8 +90,7 @@ func percentiles(all []time.Duration) string {
 
 func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 	const calls = 2000
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	ended := make([]<-chan error, calls)
 	for i := range ended {
 		ended[i] = r.start(t.Context(), lease.Request{LockTime: time.Hour})
@@ -117,8 +119,7 @@ func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	const calls = 2000
 	dice := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	var cancels []context.CancelFunc
 	var kept, gone []<-chan error
 	for i := range calls {
@@ -223,8 +224,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 
 // A call canceled before the next request to the server takes nothing.
 func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	arrived, open := r.gate("reserve")
 	first := r.start(t.Context(), lease.Request{})
 	soon(t, "a question", arrived)
@@ -239,8 +239,7 @@ func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 }
 
 func TestAReceiveWaitsForTheServer(t *testing.T) {
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	r.offline.Store(true)
 	ended := r.start(t.Context(), lease.Request{})
 	_, err := lease.New(r.Client).Take(t.Context(), lease.Request{Queues: []string{"q"}, NoWait: true, PollInterval: time.Minute})
@@ -265,8 +264,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 		"READONLY You can't write against a read only replica.":             false,
 	} {
 		t.Run(answer[:6], func(t *testing.T) {
-			e := newLiveEnv(t)
-			r := e.receiving("w1")
+			e, r := receivingEnv(t)
 			refused := make(chan bool, 1000)
 			r.refuseWith(func(script string, _ []any) error {
 				if script != "reserve" {
@@ -295,8 +293,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 
 // A release temporarily refused by the server is sent again.
 func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	jid := e.Put("q")
 	arrived, open := r.gate("reserve")
 	failed := false
@@ -323,11 +320,10 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 // Some seconds after the last call, nothing is left of a receiver on the server.
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	r := e.receiving("w1")
+	e, r := receivingEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := r.start(ctx, lease.Request{})
-	until(t, "it relays", func() bool { return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })
+	until(t, "it relays", func() bool { return e.subscribers("ql:x:listen") == 1 })
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
 	until(t, "it has ended", func() bool {
@@ -335,7 +331,7 @@ func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 		channels := e.Redis.PubSubChannels(t.Context(), "ql:x:wake:*").Val()
 		return len(keys)+len(channels) == 0
 	})
-	require.Zero(t, e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+	require.Zero(t, e.subscribers("ql:x:listen"))
 	e.Put("q")
 	require.NoError(t, soon(t, "the job", r.start(t.Context(), lease.Request{})))
 }

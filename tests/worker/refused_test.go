@@ -38,8 +38,7 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	const jobs = 300
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{Concurrency: 1}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{Concurrency: 1}, nothing)
 	var tries atomic.Int32
 	w.refuseWith(func(script string, args []any) error {
 		for _, arg := range args {
@@ -64,8 +63,7 @@ func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 }
 
 func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
@@ -76,8 +74,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 }
 
 func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{})
+	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	soon(t, "the first run", running)
@@ -99,8 +96,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 		"ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to save RDB snapshots",
 		"LOADING Redis is loading the dataset in memory", "ERR max number of clients reached",
 	} {
-		e := newLiveEnv(t)
-		w := e.working(qless.WorkerConfig{}, nothing)
+		e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 		refused := make(chan bool, 1000)
 		var full atomic.Bool
 		w.refuseWith(func(script string, _ []any) error {
@@ -168,8 +164,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 }
 
 func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	asked, answer := w.gate("finish", true)
 	jid := e.Put("q")
 	soon(t, "an outcome", asked)
@@ -213,8 +208,7 @@ func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 			jobs := map[string]*qless.Job{}
 			for _, jid := range strings.Fields("first a bad b c d e f") {
 				e.Put("q", qless.JID(jid))

@@ -68,8 +68,7 @@ func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 }
 
 func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Hour})
+	e, w := workerEnv(t, qless.WorkerConfig{UnknownKlassDelay: time.Hour})
 	w.start()
 	require.Equal(t, "release", w.outcome(e.Put("q")).action)
 	w.Pause()
@@ -78,8 +77,7 @@ func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
 }
 
 func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{})
+	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 	e.Put("q")
 	soon(t, "the job", running)
 	stopped := make(chan error, 1)
@@ -108,8 +106,7 @@ func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 
 // The registry is only for observation; jobs do not need it.
 func TestAWorkerThatCannotRegisterWorks(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.refuseScript("worker.register", serverError("NOPERM User worker has no permissions to run the 'set' command"))
 	w.start()
@@ -179,8 +176,7 @@ func (e *env) stack(w *qless.Worker, jid string) stacks.Answer {
 }
 
 func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Stacks: true})
+	e, w := workerEnv(t, qless.WorkerConfig{Stacks: true})
 	end, begun := make(chan bool), make(chan bool)
 	for klass, block := range map[string]func(<-chan bool){"Here": blockHere, "There": blockThere} {
 		w.Handle(klass, func(context.Context, *qless.Job) error {
@@ -219,14 +215,12 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 
 func TestAWorkerTellsNoStackUnlessAllowed(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	end, begun := make(chan bool), make(chan bool)
-	w.Handle("K", func(context.Context, *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
 		begun <- true
 		blockHere(end)
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	soon(t, "the job runs", begun)
 	require.Equal(t, stacks.Answer{Problem: "the worker does not tell stacks: its WorkerConfig has no Stacks"},
@@ -235,8 +229,7 @@ func TestAWorkerTellsNoStackUnlessAllowed(t *testing.T) {
 }
 
 func TestTheStackOfAMemberIsThatOfItsCall(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Stacks: true}, qless.Bulk{Max: 2})
+	e, w := bulkEnv(t, qless.WorkerConfig{Stacks: true}, qless.Bulk{Max: 2})
 	w.put(0, 2)
 	w.begin()
 	soon(t, "the call", w.calls)
@@ -292,8 +285,7 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 // A worker sends its counts every 15 s. The test does not wait for that. While it stops, the worker
 // may register once more, as stopping.
 func TestAnIdleWorkerSendsNoRates(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	_, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	w.Resume()
 	until(t, "it is registered, and has nothing to do", func() bool {
 		return w.count(of("worker.register")) > 0 && w.Stats().Idle
@@ -306,8 +298,7 @@ func TestAnIdleWorkerSendsNoRates(t *testing.T) {
 }
 
 func TestManyJobsAreOneScriptOfRates(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	for range 200 {
 		e.Put("q")
 	}
@@ -319,8 +310,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 
 // The connection breaks after the server has added the rates, and they are sent again.
 func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	lost := make(chan bool, 100)
 	w.instead("rates.add", func(send func() error) error {
@@ -342,8 +332,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 
 // A server that is out of memory accepts outcomes, but nothing that needs memory.
 func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	for range 5 {
 		e.Put("q")

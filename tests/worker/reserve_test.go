@@ -59,6 +59,13 @@ func reservedJIDs(reply any) (all []string) {
 	return all
 }
 
+// inOrders runs a test for both orders of queues that are not random, each in a newEnv.
+func inOrders(t *testing.T, test func(t *testing.T, e *env, order string)) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		t.Run(order, func(t *testing.T) { test(t, newEnv(t), order) })
+	}
+}
+
 func TestAWorkerWithAJobPollsOrAsksAtLockExpiry(t *testing.T) {
 	for poll, wait := range map[string]float64{"10": 10, "3600": 60} {
 		for _, pairs := range [][]any{{"brief", "1", "ahead", "0"}, {"ahead", "0", "polls", "0"}} {
@@ -142,8 +149,7 @@ func TestAShuffledWorkerTakesAllInAnyOrder(t *testing.T) {
 // Reserves are compared with a simple model.
 func TestReservesKeepTheirOrderWhateverTheCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		for range 30 {
 			e.Redis.FlushAll(t.Context())
 			queues := []string{"D", "C", "B", "A"}[:1+random.IntN(4)]
@@ -174,12 +180,11 @@ func TestReservesKeepTheirOrderWhateverTheCount(t *testing.T) {
 			require.Equal(t, wanted, got)
 			require.Empty(t, e.reserve("w", 9, order, "0", "", queues...).jids)
 		}
-	}
+	})
 }
 
 func TestExpiredLocksComeFirst(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("grace-period", 0)
 		e.Put("b", qless.JID("lost"))
 		e.reserve("dead", 1, "ordered", "0", "", "b")
@@ -193,12 +198,11 @@ func TestExpiredLocksComeFirst(t *testing.T) {
 		}
 		require.Equal(t, 4, e.Read("lost").Remaining)
 		require.Equal(t, "w", e.Read("lost").Worker)
-	}
+	})
 }
 
 func TestDueJobsAreReserved(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Put("q", qless.JID("later"), qless.Delay(10*time.Second))
 		must(e.Queue("q").Recur(t.Context(), "K", nil, 10*time.Second, qless.JID("r"), qless.Offset(5*time.Second)))(t)
 		r := e.reserve("w", 5, order, "0", "", "q")
@@ -207,24 +211,22 @@ func TestDueJobsAreReserved(t *testing.T) {
 		require.Equal(t, "q", r.claim)
 		e.Clock.Advance(11 * time.Second)
 		require.ElementsMatch(t, []string{"later", "r-1"}, e.reserve("w", 5, order, "0", "q", "q").jids)
-	}
+	})
 }
 
 func TestPausedQueuesGiveNothing(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(abc)
 		require.NoError(t, e.Queue("A").Pause(t.Context()))
 		require.NoError(t, e.Queue("C").Pause(t.Context()))
 		require.Equal(t, []string{"B1", "B2"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
 		require.NoError(t, e.Queue("C").Resume(t.Context()))
 		require.Equal(t, []string{"C1", "C2", "C3"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
-	}
+	})
 }
 
 func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("A-max-concurrency", 3)
 		e.fill(abc)
 		require.Equal(t, []string{"A1", "A2"}, e.reserve("w1", 2, order, "0", "", "A").jids)
@@ -234,13 +236,12 @@ func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
 		require.Positive(t, r.wait, "it is idle until a job ends")
 		require.NoError(t, e.Read("A1").Complete(t.Context()), "the client is w1")
 		require.Equal(t, []string{"A4"}, e.reserve("w3", 4, order, "0", "", "A", "B").jids)
-	}
+	})
 }
 
 // A waiting jid without a job, perhaps left by other clients, is skipped.
 func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(map[string]int{"A": 4, "B": 4})
 		e.Redis.Del(t.Context(), "ql:j:A1", "ql:j:A2", "ql:j:B1")
 		var got []string
@@ -255,13 +256,12 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 		e.Put("B", qless.JID("B5"))
 		e.Redis.Del(t.Context(), "ql:j:A5")
 		require.Equal(t, []string{"B5"}, e.reserve("w", 1, order, "0", "", "A", "B").jids)
-	}
+	})
 }
 
 // Queues without a turn cost nothing.
 func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		var queues []string
 		for i := range 50 {
 			queues = append(queues, fmt.Sprintf("q%d", i))
@@ -278,7 +278,7 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 			}
 			require.Equal(t, reserve(0, queues[:10]), reserve(10, queues), order)
 		}
-	}
+	})
 }
 
 func TestWhichQueuesAreReady(t *testing.T) {

@@ -35,8 +35,7 @@ type sharing struct {
 func (e *env) shares(name string, workers int) *sharing {
 	e.T.Helper()
 	s := &sharing{env: e, tap: newTap(e.Redis), worked: make(chan string, 1000)}
-	s.own = redis.NewClient(testkit.Options(e.Server.Addr()))
-	e.T.Cleanup(func() { _ = s.own.Close() })
+	s.own = e.Server.Client(e.T)
 	s.own.AddHook(s.tap)
 	s.client = e.NewLiveClient(s.own, qless.ClientConfig{})
 	e.T.Cleanup(func() { _ = s.client.Close() })
@@ -44,6 +43,13 @@ func (e *env) shares(name string, workers int) *sharing {
 		s.add(fmt.Sprint(name, i))
 	}
 	return s
+}
+
+// sharingEnv is newLiveEnv with the workers of shares.
+func sharingEnv(t testing.TB, name string, workers int) (*env, *sharing) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.shares(name, workers)
 }
 
 // add starts a worker, and waits until it is idle and subscribed.
@@ -54,7 +60,7 @@ func (s *sharing) add(queue string, patterns ...string) {
 	})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { s.worked <- job.JID; return nil })
 	require.NoError(s.T, w.Start(s.T.Context()))
-	s.T.Cleanup(func() { stopNow(w) })
+	s.T.Cleanup(func() { _ = w.Stop(ended()) })
 	s.all, s.queues = append(s.all, w), append(s.queues, queue)
 	s.tap.await(s.T, "an idle worker", 1, func(c tapped) bool { return c.idle && c.args[0] == w.Name() })
 }
@@ -65,13 +71,6 @@ func (s *sharing) stops(workers ...*qless.Worker) {
 	for _, w := range workers {
 		require.NoError(s.T, w.Stop(s.T.Context()))
 	}
-}
-
-// stopNow stops a worker without waiting for its handlers.
-func stopNow(w *qless.Worker) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.Stop(ctx)
 }
 
 // wake puts a job into queues, and waits until their workers have it.
@@ -109,8 +108,7 @@ func (e *env) hears(pattern string) int {
 }
 
 func TestAClientListensByOneConnection(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 20)
+	e, s := sharingEnv(t, "q", 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	jid := e.Put("elsewhere")
@@ -136,8 +134,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 
 // No messages about jobs arrive while the connection is broken.
 func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 5)
+	e, s := sharingEnv(t, "q", 5)
 	for range 3 {
 		require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 		s.wake(s.queues...)
@@ -146,8 +143,7 @@ func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
 }
 
 func TestAWorkerThatStopsLeavesNoChannels(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 3)
+	e, s := sharingEnv(t, "q", 3)
 	s.add("q3", "pattern-*")
 	require.Equal(t, 1, e.hears("ql:x:queues"))
 	for _, i := range []int{0, 3} {
@@ -197,7 +193,7 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 // relaying returns the number of connections that relay.
 func (e *env) relaying() int64 {
 	e.T.Helper()
-	return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"]
+	return e.subscribers("ql:x:listen")
 }
 
 // foreignPutInto is foreignPut into any queue.
@@ -218,8 +214,7 @@ func (e *env) foreignPutInto(queue, jid string) {
 // A worker held up by the server or its handlers does not hold up other workers of its client.
 func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 	const messages = 2000
-	e := newLiveEnv(t)
-	s := e.shares("q", 2)
+	e, s := sharingEnv(t, "q", 2)
 	slow := s.all[0].Name()
 	held, release := make(chan bool, messages), make(chan struct{})
 	t.Cleanup(func() { close(release) }) // before the workers are stopped
@@ -248,8 +243,7 @@ func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 }
 
 func TestWorkersOutliveTheirClientsClose(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 2)
+	e, s := sharingEnv(t, "q", 2)
 	waited := make(chan error, 1)
 	jid := e.Put("elsewhere")
 	go func() { waited <- errOf(s.client.Wait(context.Background(), jid)) }()
@@ -326,8 +320,7 @@ func (d *deafness) isNew(worker string) bool {
 
 // If several workers receive no messages, their connection is replaced once.
 func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 5)
+	e, s := sharingEnv(t, "q", 5)
 	s.wake(s.queues...)
 	before := e.listeners()
 	s.own.AddHook(newDeafness(5))

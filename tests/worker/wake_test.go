@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // The workers of these tests ask again only after an hour, unless woken.
@@ -79,7 +78,7 @@ func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
 func (e *env) relaysAre(n int64) {
 	e.T.Helper()
 	until(e.T, fmt.Sprint(n, " workers relay"), func() bool {
-		return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
+		return e.subscribers("ql:x:listen") == n
 	})
 }
 
@@ -345,11 +344,7 @@ func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
 }
 
 func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
-	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
-	dead.Handle("K", nothing)
-	dead.start()
+	e, dead, proxy := proxiedEnv(t)
 	w := e.idleWorker()
 	dead.offline.Store(true)
 	proxy.CutAll()
@@ -358,7 +353,7 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	before := time.Now()
 	// No relay subscribes to the log until the other worker notices. Only that worker's next poll
 	// may find the job, unless the worker itself subscribes.
-	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
+	if e.subscribers("ql:x:listen") == 0 {
 		must(e.Run(t.Context(), "wake", "", "q"))(t)
 	}
 	require.Equal(t, "complete", w.outcome(jid).action)
