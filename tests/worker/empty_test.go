@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -75,16 +74,6 @@ func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
 		cost(queues...)
 		until(t, "a cheap reserve", func() bool { return cost(queues...) <= one+more }) // a new second may have begun
 	}
-}
-
-// quietPut puts a job like another client's script, but publishes nothing.
-func (e *env) quietPut(queue, jid string) {
-	e.T.Helper()
-	e.Put("elsewhere", qless.JID(jid))
-	ctx, work := e.T.Context(), redis.Z{Member: jid}
-	require.NoError(e.T, e.Redis.Del(ctx, "ql:q:elsewhere-work").Err())
-	require.NoError(e.T, e.Redis.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
-	require.NoError(e.T, e.Redis.ZAdd(ctx, "ql:q:"+queue+"-work", work).Err())
 }
 
 // keepEmpty makes the knowledge about empty queues last until the test ends.

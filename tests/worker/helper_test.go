@@ -110,7 +110,7 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 	e.T.Helper()
 	connection := testkit.Options(addr)
 	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
-	w := &testWorker{t: e.T, tap: newTap(e.Redis), log: newJournal(), rdb: redis.NewClient(connection)}
+	w := &testWorker{t: e.T, tap: e.newTap(), log: newJournal(), rdb: redis.NewClient(connection)}
 	w.rdb.AddHook(w.tap)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}
@@ -242,26 +242,6 @@ func (w *testWorker) stopLate(jids ...string) {
 }
 
 var stopped = qless.ErrStopped
-
-// gate holds back every call of a script until open is called, either before it is sent, or before
-// its answer arrives. It reports each call.
-func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
-	seen, opened := make(chan bool, 1000), make(chan struct{})
-	open = sync.OnceFunc(func() { close(opened) })
-	w.t.Cleanup(open) // before the worker is stopped
-	w.instead(script, func(send func() error) error {
-		if answered {
-			err := send()
-			seen <- true
-			<-opened
-			return err
-		}
-		seen <- true
-		<-opened
-		return send()
-	})
-	return seen, open
-}
 
 // idle waits until the worker has been seen idle n times.
 func (w *testWorker) idle(n int) tapped {

@@ -122,8 +122,7 @@ func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxied(qless.WorkerConfig{})
 	proxy.CutBeforeReply(scripts.Sent("reserve"))
-	w.instead("reserve", func(send func() error) error {
-		w.instead("reserve", nil)
+	w.once("reserve", func(send func() error) error {
 		defer w.Pause()
 		return send()
 	})

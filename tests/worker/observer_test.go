@@ -269,8 +269,7 @@ func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
 	w, o := e.watched(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
-	w.instead("finish", func(send func() error) error {
-		w.instead("finish", nil)
+	w.once("finish", func(send func() error) error {
 		return errors.Join(e.Cancel(t.Context(), "j"), send())
 	})
 	e.Put("q", qless.JID("j"))
@@ -287,8 +286,7 @@ func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
 	w, o := e.watched(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
-	w.instead("finish", func(send func() error) error {
-		w.instead("finish", nil)
+	w.once("finish", func(send func() error) error {
 		w.Pause()
 		return errors.Join(repairs.TimeOut(t.Context(), e.Client, "j"), send())
 	})

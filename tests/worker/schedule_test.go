@@ -208,8 +208,7 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	w.await(t, "a try", 3, refused("schedule.last"))
 	w.instead("schedule.last", nil)
 	w.await(t, "a try", 3, refused("schedule"))
-	w.instead("schedule", func(send func() error) error {
-		w.instead("schedule", nil)
+	w.once("schedule", func(send func() error) error {
 		return errors.Join(send(), errOffline) // done, but without an answer
 	})
 	w.puts(1) // the other put has no answer
@@ -333,13 +332,11 @@ func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
 	e.missed(time.Minute, schedule("* * * * *"))
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one round trip, not two
 	w := e.newFollower(schedule("* * * * *"))
-	w.instead("schedule.last", func(send func() error) error {
-		w.instead("schedule.last", nil)
+	w.once("schedule.last", func(send func() error) error {
 		defer e.Clock.Advance(-30 * time.Second)
 		return send()
 	})
-	w.instead("schedule", func(send func() error) error {
-		w.instead("schedule", nil)
+	w.once("schedule", func(send func() error) error {
 		defer e.Clock.Advance(30 * time.Second)
 		return send()
 	})

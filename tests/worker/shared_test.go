@@ -24,7 +24,6 @@ type sharing struct {
 	*env
 	*tap
 	client *qless.Client
-	own    *redis.Client
 	worked chan string // jids
 	all    []*qless.Worker
 	queues []string // the workers' queues
@@ -34,10 +33,10 @@ type sharing struct {
 // and a number.
 func (e *env) shares(name string, workers int) *sharing {
 	e.T.Helper()
-	s := &sharing{env: e, tap: newTap(e.Redis), worked: make(chan string, 1000)}
-	s.own = e.Server.Client(e.T)
-	s.own.AddHook(s.tap)
-	s.client = e.NewLiveClient(s.own, qless.ClientConfig{})
+	s := &sharing{env: e, tap: e.newTap(), worked: make(chan string, 1000)}
+	own := e.Server.Client(e.T)
+	own.AddHook(s.tap)
+	s.client = e.NewLiveClient(own, qless.ClientConfig{})
 	e.T.Cleanup(func() { _ = s.client.Close() })
 	for i := range workers {
 		s.add(fmt.Sprint(name, i))
@@ -165,11 +164,11 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	e.relaysAre(1)
 	for i, w := range first.all {
 		jid := fmt.Sprint("j", i)
-		e.foreignPutInto(first.queues[i], jid)
+		e.foreignPut(first.queues[i], jid)
 		require.Equal(t, jid, soon(t, "a job of another client", first.worked))
 		if i < 4 {
 			first.stops(w)
-			require.EqualValues(t, 1, e.relaying(), "the others continue")
+			require.EqualValues(t, 1, e.subscribers("ql:x:listen"), "the others continue")
 		}
 	}
 
@@ -182,33 +181,12 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	e.relaysAre(2)
 	for _, s := range []*sharing{second, third} {
 		s.stops(s.all[1:]...)
-		require.EqualValues(t, 2, e.relaying())
+		require.EqualValues(t, 2, e.subscribers("ql:x:listen"))
 	}
 	second.stops(second.all[0])
 	e.relaysAre(1)
-	e.foreignPutInto("third0", "last")
+	e.foreignPut("third0", "last")
 	require.Equal(t, "last", soon(t, "a job of another client", third.worked))
-}
-
-// relaying returns the number of connections that relay.
-func (e *env) relaying() int64 {
-	e.T.Helper()
-	return e.subscribers("ql:x:listen")
-}
-
-// foreignPutInto is foreignPut into any queue.
-func (e *env) foreignPutInto(queue, jid string) {
-	e.T.Helper()
-	e.Put("elsewhere", qless.JID(jid))
-	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
-		ctx := e.T.Context()
-		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
-		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
-		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
-		pipe.Publish(ctx, "ql:log", fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue))
-		return nil
-	})
-	require.NoError(e.T, err)
 }
 
 // A worker held up by the server or its handlers does not hold up other workers of its client.
@@ -272,26 +250,6 @@ func newDeafness(workers int) *deafness {
 	return d
 }
 
-func (d *deafness) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d *deafness) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		d.alter(cmd)
-		return err
-	}
-}
-
-func (d *deafness) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			d.alter(cmd)
-		}
-		return err
-	}
-}
-
 // alter changes the reply of a reserve without jobs.
 func (d *deafness) alter(cmd redis.Cmder) {
 	own, ok := cmd.(interface{ Val() any })
@@ -323,7 +281,7 @@ func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e, s := sharingEnv(t, "q", 5)
 	s.wake(s.queues...)
 	before := e.listeners()
-	s.own.AddHook(newDeafness(5))
+	s.onAnswer(newDeafness(5).alter)
 	begun := 0
 	for _, command := range e.Server.Monitored(t, func() {
 		for _, w := range s.all {
@@ -343,15 +301,21 @@ func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e.listensBy(1)
 }
 
+// shards returns clients for the namespaces s0, s1 and so on.
+func (e *env) shards(namespaces int) (clients []*qless.Client) {
+	e.T.Helper()
+	for i := range namespaces {
+		config := qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}
+		clients = append(clients, e.NewLiveClient(e.Redis, config))
+	}
+	return clients
+}
+
 func TestAGroupListensByOneConnection(t *testing.T) {
 	const namespaces = 3
 	e := newLiveEnv(t)
-	var clients []*qless.Client
-	for i := range namespaces {
-		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
-	}
-	elsewhere := testkit.Start(t)
-	clients = append(clients, e.NewLiveClient(elsewhere.Client(t), qless.ClientConfig{}))
+	elsewhere := e.NewLiveClient(testkit.Start(t).Client(t), qless.ClientConfig{})
+	clients := append(e.shards(namespaces), elsewhere)
 	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 	})
@@ -369,14 +333,12 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 		})
 	}
 	e.listensBy(1)
-	for _, client := range clients {
-		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
-		require.Equal(t, jid, soon(t, "a job", worked))
-	}
-	require.NoError(t, clients[0].Close())
-	for _, client := range clients {
-		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
-		require.Equal(t, jid, soon(t, "a job", worked), "another one's end changes nothing")
+	for _, when := range []string{"at first", "when a client is closed"} {
+		for _, client := range clients {
+			jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
+			require.Equal(t, jid, soon(t, "a job", worked), when)
+		}
+		require.NoError(t, clients[0].Close())
 	}
 	require.NoError(t, group.Stop(t.Context()))
 	e.listensBy(0)
@@ -385,11 +347,7 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 func TestAGroupWorksAllShards(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
-	var clients []*qless.Client
-	for i := range 3 {
-		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
-	}
-	sharded := must(shards.New(shards.ByJID, clients...))(t)
+	sharded := must(shards.New(shards.ByJID, e.shards(3)...))(t)
 	group, err := qless.NewWorkerGroup(sharded.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 		Schedules: []qless.Schedule{newSchedule("tick", "@every 1s", "q", "Tick", nil)},

@@ -31,6 +31,7 @@ type tapped struct {
 
 // A tap sees, and may disturb, every script run by a client.
 type tap struct {
+	test     testing.TB
 	observer *redis.Client // hidden from the tap
 
 	mu      sync.Mutex
@@ -38,18 +39,16 @@ type tap struct {
 	changed chan struct{} // closed at the next call
 	around  map[string]func(send func() error) error
 	refuse  func(script string, args []any) error // an error becomes the server's answer
+	answer  func(cmd redis.Cmder)                 // may look at answers, and change them
 
 	offline atomic.Bool // connections can't be opened
 }
 
 var errOffline = errors.New("offline")
 
-func newTap(observer *redis.Client) *tap {
-	return &tap{
-		observer: observer,
-		changed:  make(chan struct{}),
-		around:   map[string]func(func() error) error{},
-	}
+func (e *env) newTap() *tap {
+	around := map[string]func(func() error) error{}
+	return &tap{test: e.T, observer: e.Redis, changed: make(chan struct{}), around: around}
 }
 
 // instead calls run instead of sending a script, or a pipeline with it. run may call send, and the
@@ -58,6 +57,34 @@ func (p *tap) instead(script string, run func(send func() error) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.around[script] = run
+}
+
+// once is instead for the next call only.
+func (p *tap) once(script string, run func(send func() error) error) {
+	p.instead(script, func(send func() error) error {
+		p.instead(script, nil)
+		return run(send)
+	})
+}
+
+// gate holds back every call of a script until open is called, either before it is sent, or before
+// its answer arrives. It reports each call.
+func (p *tap) gate(script string, answered bool) (arrived <-chan bool, open func()) {
+	seen, opened := make(chan bool, 1000), make(chan struct{})
+	open = sync.OnceFunc(func() { close(opened) })
+	p.test.Cleanup(open) // before the worker is stopped
+	p.instead(script, func(send func() error) error {
+		if answered {
+			err := send()
+			seen <- true
+			<-opened
+			return err
+		}
+		seen <- true
+		<-opened
+		return send()
+	})
+	return seen, open
 }
 
 // A serverError is an error in a server's answer.
@@ -71,6 +98,13 @@ func (p *tap) refuseWith(refuse func(script string, args []any) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
+}
+
+// onAnswer calls a function with each answered command. It may change the answer.
+func (p *tap) onAnswer(answer func(cmd redis.Cmder)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = answer
 }
 
 // refuseScript answers every call of a script with an error.
@@ -246,6 +280,7 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	var around func(func() error) error
 	var trip []string
 	p.mu.Lock()
+	answer := p.answer
 	for _, cmd := range cmds {
 		name := scriptName(cmd)
 		trip = append(trip, name)
@@ -265,6 +300,9 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 		err = nil
 	}
 	for _, cmd := range cmds {
+		if answer != nil {
+			answer(cmd)
+		}
 		p.note(cmd, strings.Join(trip, " "))
 	}
 	return err

@@ -44,25 +44,35 @@ func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-// silentPut puts a job without publishing anything.
-const silentPut = `
-redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{}', 'priority', 0, 'tags', '[]',
-  'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
-redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
+// quietPut puts a job like another client's script, but publishes nothing, except that before may do
+// so in the same step of the server.
+func (e *env) quietPut(queue, jid string, before ...func(pipe redis.Pipeliner)) {
+	e.T.Helper()
+	ctx := e.T.Context()
+	e.Put("elsewhere", qless.JID(jid))
+	_, err := e.Redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, do := range before {
+			do(pipe)
+		}
+		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
+		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
+		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
+		return nil
+	})
+	require.NoError(e.T, err)
+}
 
 // foreignPut closes some connections, and puts a job like other clients' scripts, which wake no
-// worker, but publish to the log before the job exists, in the same step of the server.
-func (e *env) foreignPut(jid string, kill ...string) {
+// worker, but publish to the log before the job exists.
+func (e *env) foreignPut(queue, jid string, kill ...string) {
 	e.T.Helper()
-	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
+	e.quietPut(queue, jid, func(pipe redis.Pipeliner) {
 		for _, id := range kill {
 			pipe.ClientKillByFilter(e.T.Context(), "id", id)
 		}
-		pipe.Publish(e.T.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
-		pipe.Eval(e.T.Context(), silentPut, nil, jid, time.Now().Unix())
-		return nil
+		told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
+		pipe.Publish(e.T.Context(), "ql:log", told)
 	})
-	require.ErrorIs(e.T, err, redis.Nil)
 }
 
 func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
@@ -70,7 +80,7 @@ func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
 	e.Put("q", qless.Delay(10*time.Minute))
 	w := e.idleWorker()
 	e.relaysAre(1)
-	e.foreignPut("j")
+	e.foreignPut("q", "j")
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
@@ -82,51 +92,33 @@ func (e *env) relaysAre(n int64) {
 	})
 }
 
-// A relaySpy observes the attempts of a worker to become a relay.
-type relaySpy struct {
-	claims atomic.Int32 // attempts to become a relay
-	others atomic.Int64 // the number of relays counted by the worker
-}
-
-func (s *relaySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *relaySpy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if counted, is := cmd.(*redis.MapStringIntCmd); is {
-			s.others.Store(counted.Val()["ql:x:listen"])
-		} else if len(cmd.Args()) > 1 && cmd.Args()[1] == "ql:x:relay" && cmd.Name() == "set" {
-			s.claims.Add(1)
-		}
-		return err
-	}
-}
-
 // Of many workers that start together, most find that others relay. They do not wait for their turn
 // to find that out.
 func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
 	require.NoError(t, e.Redis.Set(ctx, "ql:x:relay", "another", 0).Err())
-	w, spy := e.worker(qless.WorkerConfig{}), &relaySpy{}
-	w.rdb.AddHook(spy)
+	w := e.worker(qless.WorkerConfig{})
+	var claims atomic.Int32 // attempts to become a relay
+	var others atomic.Int64 // the number of relays counted by the worker
+	w.onAnswer(func(cmd redis.Cmder) {
+		if counted, is := cmd.(*redis.MapStringIntCmd); is {
+			others.Store(counted.Val()["ql:x:listen"])
+		} else if cmd.Name() == "set" && cmd.Args()[1] == "ql:x:relay" {
+			claims.Add(1)
+		}
+	})
 	w.Handle("*", nothing)
 	w.start()
-	until(t, "it waits for its turn", func() bool { return spy.claims.Load() > 2 })
+	until(t, "it waits for its turn", func() bool { return claims.Load() > 2 })
 	for range 2 {
-		other := e.Redis.Subscribe(ctx, "ql:x:listen")
-		t.Cleanup(func() { _ = other.Close() })
+		e.listen("ql:x:listen")
 	}
-	e.relaysAre(2)
-	until(t, "it looks whether others relay", func() bool { return spy.others.Load() == 2 })
-	claims := spy.claims.Load()
+	until(t, "it looks whether others relay", func() bool { return others.Load() == 2 })
+	before := claims.Load()
 	require.NoError(t, e.Redis.Del(ctx, "ql:x:relay").Err())
 	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
-	require.Equal(t, claims, spy.claims.Load())
+	require.Equal(t, before, claims.Load())
 }
 
 // relayed starts two workers of another queue, which relay, and then a worker of the queue q, which
@@ -148,22 +140,22 @@ func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
 func TestTwoWorkersHearOtherClientsForAll(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
-	e.foreignPut("j1")
+	e.foreignPut("q", "j1")
 	require.Equal(t, "complete", w.outcome("j1").action)
 
 	relays[0].stop()
-	e.foreignPut("j2")
+	e.foreignPut("q", "j2")
 	require.Equal(t, "complete", w.outcome("j2").action, "the other one receives it")
 	e.relaysAre(2)
 	relays[1].stop()
-	e.foreignPut("j3")
+	e.foreignPut("q", "j3")
 	require.Equal(t, "complete", w.outcome("j3").action)
 }
 
 func TestOneRelayMayDie(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
-	e.foreignPut("j1", e.subscriptions(relays[1])...)
+	e.foreignPut("q", "j1", e.subscriptions(relays[1])...)
 	require.Equal(t, "complete", w.outcome("j1").action)
 }
 
@@ -175,7 +167,7 @@ func TestAJobThatNoRelayNoticedWakesAWorker(t *testing.T) {
 		queue := redis.Z{Score: 1, Member: fmt.Sprint("other", i)}
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", queue).Err())
 	}
-	e.foreignPut("j", e.subscriptions(relays[:]...)...)
+	e.foreignPut("q", "j", e.subscriptions(relays[:]...)...)
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
@@ -210,13 +202,7 @@ func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
 		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()
 		e.relaysAre(int64(i) + 1)
 	}
-	others := e.Redis.Subscribe(t.Context(), "ql:x:listen")
-	t.Cleanup(func() { _ = others.Close() })
-	more := e.Redis.Subscribe(t.Context(), "ql:x:listen")
-	t.Cleanup(func() { _ = more.Close() })
-	for _, pubsub := range []*redis.PubSub{others, more} {
-		must(pubsub.Receive(t.Context()))(t)
-	}
+	others, more := e.listen("ql:x:listen"), e.listen("ql:x:listen")
 	e.relaysAre(2)
 	require.NoError(t, more.Close())
 	require.NoError(t, others.Close())
