@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -255,28 +254,23 @@ func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			options := limit(e)
-			var mu sync.Mutex
-			var starts []time.Duration
+			const jobs = 12
+			started := make(chan time.Duration, jobs)
 			for range 2 {
 				w := e.worker(qless.WorkerConfig{Concurrency: 4})
 				w.Handle("K", func(_ context.Context, job *qless.Job) error {
-					at := e.started(job.JID)
-					mu.Lock()
-					defer mu.Unlock()
-					starts = append(starts, at)
+					started <- e.started(job.JID)
 					return nil
 				})
 				require.NoError(t, w.Start(t.Context()))
 			}
-			const jobs = 12
 			for range jobs {
 				e.Put("q", options...)
 			}
-			until(t, "all jobs have run without a poll", func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return len(starts) == jobs
-			})
+			var starts []time.Duration
+			for range jobs {
+				starts = append(starts, soon(t, "a start without a poll", started))
+			}
 			slices.Sort(starts)
 			for i := 3; i < jobs; i++ {
 				require.GreaterOrEqual(t, starts[i]-starts[i-3], 400*time.Millisecond-time.Microsecond)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
@@ -32,30 +30,26 @@ func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 
 func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
 	e, w := workerEnv(t, qless.WorkerConfig{})
-	var mu sync.Mutex
-	var steps []string
-	step := func(name string) {
-		mu.Lock()
-		defer mu.Unlock()
-		steps = append(steps, name)
-	}
+	steps := make(chan string, 10)
 	around := func(name string) qless.Middleware {
 		return func(next qless.Handler) qless.Handler {
 			return func(ctx context.Context, job *qless.Job) error {
-				step(name + " in")
-				defer step(name + " out")
+				steps <- name + " in"
+				defer func() { steps <- name + " out" }()
 				return next(ctx, job)
 			}
 		}
 	}
 	w.Use(around("first"), around("second"))
-	w.Handle("K", func(context.Context, *qless.Job) error { step("work"); return nil })
+	w.Handle("K", func(context.Context, *qless.Job) error { steps <- "work"; return nil })
 	w.Use(around("third"))
 	w.start()
 	w.outcome(e.Put("q"))
-	require.Equal(t, []string{
+	for _, step := range []string{
 		"first in", "second in", "third in", "work", "third out", "second out", "first out",
-	}, steps)
+	} {
+		require.Equal(t, step, <-steps)
+	}
 }
 
 func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
@@ -385,12 +379,8 @@ func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
 	})
 	jid := e.Put("q")
 	w.start()
-	var result qless.Result
-	require.Eventually(t, func() bool {
-		var err error
-		result, err = e.Result(t.Context(), jid)
-		return err == nil
-	}, testkit.Patience, time.Millisecond)
+	w.await(t, "the end", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "complete" })
+	result := must(e.Result(t.Context(), jid))(t)
 	require.Equal(t, qless.StateComplete, result.State)
 	require.Equal(t, `"early"`, string(result.Data))
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -161,19 +160,12 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 		e.putLarge("q", fmt.Sprint("j", i), 3*mebibyte)
 	}
 	w := e.worker(qless.WorkerConfig{Concurrency: jobs})
-	var running atomic.Int32
-	done := make(chan struct{})
-	t.Cleanup(func() { close(done) })
-	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-		running.Add(1)
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-		return nil
-	})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
 	require.NoError(t, w.Start(t.Context()))
-	until(t, "they run side by side", func() bool { return running.Load() == jobs })
+	for range jobs {
+		soon(t, "a job beside the others", running)
+	}
 }
 
 // Outcomes are sent in steps, too, if jobs change large data.
@@ -214,12 +206,7 @@ func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.T.Helper()
 	base = e.Put("q")
-	options = append(options, qless.DependsOn{base})
-	specs := make([]qless.JobSpec, dependents)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
-	must(e.Queue("theirs").PutMany(e.T.Context(), specs))(e.T)
+	e.putBacklog("theirs", dependents, append(options, qless.DependsOn{base})...)
 	return base
 }
 

@@ -70,48 +70,44 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 // A worker that has found only expired jobs asks again at once.
 func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
 	e := newLiveEnv(t)
-	specs := make([]qless.JobSpec, 1000)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.StartBy(time.Millisecond), qless.Priority(1),
-		}}
-	}
 	for range 3 {
-		must(e.Queue("q").PutMany(t.Context(), specs))(t)
+		e.putBacklog("q", 1000, qless.StartBy(time.Millisecond), qless.Priority(1))
 	}
 	jid := e.Put("q")
-	w := e.working(qless.WorkerConfig{PollInterval: time.Hour}, func(context.Context, *qless.Job) error { return nil })
-	require.Equal(t, "complete", w.outcome(jid).action)
-}
-
-func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
-	t.Parallel()
-	e := newLiveEnv(t)
-	e.Put("q", qless.JID("short"), qless.LockTime(6*time.Second))
-	w, plain, end, causes := e.holding(qless.WorkerConfig{})
-	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
-	expires := e.Read("short").Expires
-	require.Equal(t, []string{"short"}, w.await(t, "a renewal", 2, of("renew")).args[1:])
-	require.Greater(t, e.Read("short").Expires.Sub(expires), time.Second)
-	end <- nil
-	end <- nil
-	require.Equal(t, reported{"complete", "complete"}, w.outcome("short"))
-	require.Equal(t, reported{"complete", "complete"}, w.outcome(plain))
-	require.Empty(t, causes)
-	require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read("short").History))
+	require.Equal(t, "complete", e.working(qless.WorkerConfig{}, nothing).outcome(jid).action)
 }
 
 // Of two locks with different expiry times, the longer is not renewed whenever the shorter is.
-func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
+func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	e.Set("heartbeat", "6")
-	e.Put("q", qless.JID("long"), qless.LockTime(time.Hour))
-	w, plain, end, _ := e.holding(qless.WorkerConfig{})
-	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
-	require.Greater(t, time.Until(e.Read("long").Expires), 50*time.Minute)
-	require.Equal(t, []string{plain}, w.await(t, "a renewal", 2, of("renew")).args[1:])
-	end <- nil
-	end <- nil
-	require.Equal(t, reported{"complete", "complete"}, w.outcome("long"))
+	for name, c := range map[string]struct {
+		heartbeat string
+		own       time.Duration
+		renewed   string
+	}{
+		"a short one": {"60", 6 * time.Second, "own"},
+		"a long one":  {"6", time.Hour, "plain"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.Set("heartbeat", c.heartbeat)
+			e.Put("q", qless.JID("own"), qless.LockTime(c.own))
+			e.Put("q", qless.JID("plain"))
+			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			for range 2 {
+				soon(t, "a job", running)
+			}
+			require.InDelta(t, c.own.Seconds(), time.Until(e.Read("own").Expires).Seconds(), 600)
+			expires := e.Read(c.renewed).Expires
+			renewal := w.await(t, "a renewal", 2, of("renew"))
+			require.Equal(t, []string{c.renewed}, renewal.args[1:])
+			require.Greater(t, e.Read(c.renewed).Expires.Sub(expires), time.Second)
+			end <- nil
+			end <- nil
+			for _, jid := range []string{"own", "plain"} {
+				require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+				require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
+			}
+		})
+	}
 }

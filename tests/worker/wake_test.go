@@ -241,21 +241,14 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
 		all = append(all, w.start())
 	}
-	reserves := func() int {
-		sum := 0
-		for _, w := range all {
-			sum += w.count(of("reserve"))
-		}
-		return sum
-	}
-	before := reserves()
+	before := reserves(all)
 	for range puts {
 		jid := e.Put("q")
 		require.Equal(t, jid, soon(t, "a job", done))
 	}
 	// Each job makes its worker ask twice. Some may also ask because they have begun to listen. If
 	// each job woke all, there would be a thousand requests.
-	require.Less(t, reserves()-before, puts*3+workers*2)
+	require.Less(t, reserves(all)-before, puts*3+workers*2)
 }
 
 func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
