@@ -97,11 +97,16 @@ type testWorker struct {
 // workersMade counts the workers of all tests, which need distinct names on the server.
 var workersMade atomic.Int32
 
-// worker creates a worker of the server. The poll interval is an hour unless set by the config, so
-// only wake-ups make the worker ask again. It is stopped with the test.
-func (e *env) worker(config qless.WorkerConfig) *testWorker {
+// worker creates a worker of the server, perhaps with a handler of the klass K. The poll interval is
+// an hour unless set by the config, so only wake-ups make the worker ask again. It is stopped with
+// the test.
+func (e *env) worker(config qless.WorkerConfig, handler ...qless.Handler) *testWorker {
 	e.T.Helper()
-	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
+	w := e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
+	for _, work := range handler {
+		w.Handle("K", work)
+	}
+	return w
 }
 
 // workerAt creates a worker that reaches the server at an address. The worker's clock is the
@@ -146,10 +151,12 @@ func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan
 }
 
 // workerEnv is newLiveEnv with a worker that is not yet started.
-func workerEnv(t testing.TB, config qless.WorkerConfig) (*env, *testWorker) {
+func workerEnv(
+	t testing.TB, config qless.WorkerConfig, handler ...qless.Handler,
+) (*env, *testWorker) {
 	t.Helper()
 	e := newLiveEnv(t)
-	return e, e.worker(config)
+	return e, e.worker(config, handler...)
 }
 
 // workingEnv is newLiveEnv with an idle worker and its handler.

@@ -159,9 +159,8 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 	for i := range jobs {
 		e.putLarge("q", fmt.Sprint("j", i), 3*mebibyte)
 	}
-	w := e.worker(qless.WorkerConfig{Concurrency: jobs})
 	handler, running, _ := hold()
-	w.Handle("K", handler)
+	w := e.worker(qless.WorkerConfig{Concurrency: jobs}, handler)
 	require.NoError(t, w.Start(t.Context()))
 	for range jobs {
 		soon(t, "a job beside the others", running)

@@ -47,21 +47,12 @@ func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
 
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	causes, untils := make(chan error, 1), make(chan time.Time, 1)
-	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
-		untils <- job.Until
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
-		return nil
-	})
+	handler, running, _, causes := holdCauses()
+	e, w := workingEnv(t, qless.WorkerConfig{}, handler)
 	began := time.Now()
 	jid := e.Put("q", qless.TTL(2*time.Second))
-	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)
-	until(t, "its life ends", func() bool {
-		n := must(e.Sweep(t.Context()))(t)
-		return n == 1
-	})
+	require.WithinDuration(t, began, soon(t, "the handler", running).Until, time.Minute)
+	until(t, "its life ends", func() bool { return must(e.Sweep(t.Context()))(t) == 1 })
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
 	require.ErrorIs(t, errOf(e.Job(t.Context(), jid)), qless.ErrNotFound)
 	until(t, "it counts", func() bool { return w.Stats().Canceled == 1 })

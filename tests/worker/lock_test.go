@@ -14,21 +14,24 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// holding starts a worker with a handler that holds its job until its context ends, and puts a job.
-// A send to end ends the handler. The causes of ended contexts go to the last channel.
-func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
-	e.T.Helper()
-	w = e.worker(config)
-	handler, running, end := hold()
+// holdCauses is hold, and sends the causes of ended contexts to a further channel.
+func holdCauses() (handler qless.Handler, running chan *qless.Job, end, causes chan error) {
+	held, running, end := hold()
 	causes = make(chan error, 10)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		err := handler(ctx, job)
+	return func(ctx context.Context, job *qless.Job) error {
+		err := held(ctx, job)
 		if ctx.Err() != nil {
 			causes <- context.Cause(ctx)
 		}
 		return err
-	})
-	w.start()
+	}, running, end, causes
+}
+
+// holding starts a worker with the handler of holdCauses, and puts a job, which then runs.
+func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end, causes chan error) {
+	e.T.Helper()
+	handler, running, end, causes := holdCauses()
+	w = e.working(config, handler)
 	jid = e.Put("q")
 	soon(e.T, "a job", running)
 	return w, jid, end, causes
@@ -110,48 +113,50 @@ func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 
 func TestALostLockEndsTheContext(t *testing.T) {
 	for name, c := range map[string]struct {
-		lose  func(ctx context.Context, e *env, job *qless.Job) error
-		cause error
-		state qless.State
+		lose     func(ctx context.Context, e *env, job *qless.Job) error
+		cause    error
+		canceled int
+		state    qless.State
 	}{
 		"timed out": {func(ctx context.Context, e *env, job *qless.Job) error {
 			return repairs.TimeOut(ctx, e.Client, job.JID)
-		}, qless.ErrLockLost, qless.StateTimedOut},
-		"moved":    {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
-		"canceled": {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
+		}, qless.ErrLockLost, 0, qless.StateTimedOut},
+		"moved": {func(ctx context.Context, _ *env, job *qless.Job) error {
+			return job.Move(ctx, "other")
+		}, qless.ErrLockLost, 0, qless.StateWaiting},
+		"canceled": {func(ctx context.Context, _ *env, job *qless.Job) error {
+			return job.Cancel(ctx)
+		}, qless.ErrCanceled, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1})
 			w.Pause() // it would take the job again
 			require.NoError(t, c.lose(t.Context(), e, e.Read(jid)))
-			cause := soon(t, "the end of the context", causes)
-			require.ErrorIs(t, cause, c.cause)
-			canceled := 0
-			if c.cause == qless.ErrCanceled {
-				canceled = 1
-				w.log.await(t, "level=INFO", 1)
-			} else {
-				w.log.await(t, "lost the lock of a job", 1)
-				w.log.await(t, "discarded the outcome of a job", 1)
-				require.Equal(t, 1, w.log.count("level=WARN"), "one lost lock is one warning")
-			}
+			require.ErrorIs(t, soon(t, "the end of the context", causes), c.cause)
+			lost := 1 - c.canceled
 			until(t, "the handler has returned", func() bool {
 				stats := w.Stats()
-				return stats.Canceled+stats.Lost == 1
+				return stats.Canceled == c.canceled && stats.Lost == lost
 			})
 			w.stop()
-			require.Equal(t, canceled, w.Stats().Canceled)
-			require.Equal(t, 1-canceled, w.Stats().Lost)
-			require.Equal(t, canceled, w.log.count("a job was canceled while it ran"))
-			if canceled == 1 {
-				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+			for text, lines := range map[string]int{
+				"a job was canceled while it ran": c.canceled,
+				"lost the lock of a job":          lost,
+				"discarded the outcome of a job":  lost,
+				"level=WARN":                      lost,
+			} {
+				require.Equal(t, lines, w.log.count(text), text)
 			}
-			require.Empty(t, w.Stats().Running)
+			stats := w.Stats()
+			require.Equal(t, []int{c.canceled, lost, 0}, []int{stats.Canceled, stats.Lost, len(stats.Running)})
 			require.Zero(t, w.count(of("finish")))
-			if c.state != "" {
-				require.Equal(t, c.state, e.Read(jid).State)
+			if c.canceled == 1 {
+				require.Equal(t, 1, w.log.count("level=INFO"))
+				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+				return
 			}
+			require.Equal(t, c.state, e.Read(jid).State)
 		})
 	}
 }
@@ -251,34 +256,25 @@ func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	require.Equal(t, 1, w.Stats().Canceled)
 }
 
-// nowhere imitates a server that does not answer until the test ends.
-func nowhere(t *testing.T) func(func() error) error {
-	gone := make(chan struct{})
-	t.Cleanup(func() { close(gone) })
-	return func(func() error) error { <-gone; return errors.New("it did not answer") }
-}
-
 func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
-	for name, renewing := range map[string]func(*testing.T) func(func() error) error{
-		"refused": func(*testing.T) func(func() error) error {
-			return func(func() error) error { return errors.New("no") }
-		},
-		"silent": nowhere,
-	} {
+	for name, silent := range map[string]bool{"refused": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			e.Set("heartbeat", "0.6")
 			e.Set("grace-period", "0")
-			w := e.worker(qless.WorkerConfig{})
-			w.instead("renew", renewing(t))
-			handler, running, _ := hold()
+			handler, running, _, causes := holdCauses()
 			ended := make(chan time.Time, 1)
-			causes := make(chan error, 1)
-			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-				err := handler(ctx, job)
-				ended <- time.Now()
-				causes <- context.Cause(ctx)
-				return err
+			w := e.worker(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+				defer func() { ended <- time.Now() }()
+				return handler(ctx, job)
+			})
+			over := make(chan bool)
+			t.Cleanup(func() { close(over) })
+			w.instead("renew", func(func() error) error {
+				if silent {
+					<-over
+				}
+				return errors.New("no")
 			})
 			w.start()
 			jid := e.Put("q")
@@ -287,13 +283,12 @@ func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 			early := expires.Sub(soon(t, "the end of the context", ended))
 			require.Less(t, early, 300*time.Millisecond, "the lock lasts that much longer")
 			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
-			if name == "refused" {
+			if !silent {
 				w.log.await(t, "could not renew locks", 1)
 			}
 			w.log.await(t, "a lock expired before it could be renewed", 1)
 			w.log.await(t, "discarded the outcome of a job", 1)
-			attempts := w.count(func(c tapped) bool { return c.script == "renew" })
-			require.Less(t, attempts, 15, "it does not spin")
+			require.Less(t, w.count(func(c tapped) bool { return c.script == "renew" }), 15, "it does not spin")
 		})
 	}
 }
@@ -501,16 +496,10 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it
 	for range 10 {
 		jid := e.Put("q")
-		started, causes := make(chan bool), make(chan error, 1)
-		w := e.worker(qless.WorkerConfig{})
-		w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-			started <- true
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return nil
-		})
+		handler, running, _, causes := holdCauses()
+		w := e.worker(qless.WorkerConfig{}, handler)
 		require.NoError(t, w.Start(t.Context()))
-		soon(t, "the job", started)
+		soon(t, "the job", running)
 		require.NoError(t, e.Cancel(t.Context(), jid))
 		require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
 		w.stop()

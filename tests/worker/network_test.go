@@ -103,8 +103,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		if name != "" {
 			e.Set("heartbeat", "3")
 		}
-		w := e.worker(qless.WorkerConfig{Name: name})
-		w.Handle("K", nothing)
+		w := e.worker(qless.WorkerConfig{Name: name}, nothing)
 		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
 		e.Put("q", qless.JID("j"))

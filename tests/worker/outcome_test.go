@@ -181,8 +181,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 
 // Only the server knows who waits for the job.
 func TestANextThatClosesACircleFailsTheJob(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"waits"})))
+	e, w := workerEnv(t, qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn{"waits"})))
 	e.Put("q", qless.JID("runs"))
 	e.Put("elsewhere", qless.JID("waits"), qless.DependsOn{"runs"})
 	w.start()
@@ -292,9 +291,8 @@ func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 }
 
 func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{Backoff: inAnHour})
 	fails := func(context.Context, *qless.Job) error { return errors.New("no") }
-	w.Handle("K", fails)
+	e, w := workerEnv(t, qless.WorkerConfig{Backoff: inAnHour}, fails)
 	w.Handle("Own", fails, qless.Backoff(func(job *qless.Job, attempt int, err error) time.Duration {
 		require.EqualError(t, err, "no")
 		return 2 * time.Hour

@@ -86,9 +86,8 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 
 func TestProgressOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
-	e, w := workerEnv(t, qless.WorkerConfig{})
 	end := make(chan bool)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	e, w := workerEnv(t, qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
 			return err
 		}

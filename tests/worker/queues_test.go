@@ -106,8 +106,7 @@ func (e *env) settle(workers ...*testWorker) {
 // Of the workers that are notified of a new queue, one polls all of their queues, and the others
 // rely on it.
 func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "new-*"}})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "new-*"}}, nothing)
 	e.settle(w.start())
 	require.Equal(t, "complete", w.outcome(e.Put("new-0")).action)
 	first := w.await(t, "it asks", 1, func(c tapped) bool {
@@ -142,8 +141,7 @@ func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
 func TestAWorkerThatIsWokenForAQueueAsksIt(t *testing.T) {
 	e := newLiveEnv(t)
 	e.know(1500)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}})
-	w.Handle("K", nothing)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}}, nothing)
 	require.NoError(t, w.Start(t.Context()))
 	until(t, "it waits", func() bool { return len(w.Stats().Queues) == 1000 })
 	asked, queue := w.Stats().Queues, ""

@@ -138,9 +138,8 @@ func TestAWorkerFillsAllItsSlots(t *testing.T) {
 	for range 12 {
 		e.Put("q")
 	}
-	w := e.worker(qless.WorkerConfig{Concurrency: 7})
 	handler, running, end := hold()
-	w.Handle("K", handler)
+	w := e.worker(qless.WorkerConfig{Concurrency: 7}, handler)
 	require.NoError(t, w.Start(t.Context()))
 	for range 7 {
 		soon(t, "a job", running)

@@ -106,8 +106,7 @@ func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 
 // The registry is only for observation; jobs do not need it.
 func TestAWorkerThatCannotRegisterWorks(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	w.refuseScript("worker.register", serverError("NOPERM User worker has no permissions to run the 'set' command"))
 	w.start()
 	w.log.await(t, "the worker can't register", 1)
@@ -310,8 +309,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 
 // The connection breaks after the server has added the rates, and they are sent again.
 func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	lost := make(chan bool, 100)
 	w.instead("rates.add", func(send func() error) error {
 		_ = send()
@@ -332,8 +330,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 
 // A server that is out of memory accepts outcomes, but nothing that needs memory.
 func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	for range 5 {
 		e.Put("q")
 	}

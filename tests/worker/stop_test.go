@@ -173,9 +173,8 @@ func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	for range 20 {
 		jid := e.Put("q")
-		w := e.worker(qless.WorkerConfig{})
 		handler, _, _ := hold()
-		w.Handle("K", handler)
+		w := e.worker(qless.WorkerConfig{}, handler)
 		require.NoError(t, w.Start(t.Context()))
 		w.stopNow()
 		require.Equal(t, qless.StateWaiting, e.Read(jid).State)
@@ -326,8 +325,7 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 }
 
 func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	w.Pause()
 	jid := e.Put("q")
 	require.NoError(t, w.Start(t.Context()))
@@ -339,9 +337,8 @@ func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 }
 
 func TestJobsReservedWhilePausingAreReleased(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
 	handler, running, _ := hold()
-	w.Handle("K", handler)
+	e, w := workerEnv(t, qless.WorkerConfig{}, handler)
 	w.beforeItHears("j", func() error { w.Pause(); return nil })
 	w.start()
 	e.Put("q", qless.JID("j"))
