@@ -69,26 +69,6 @@ func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
 	require.Equal(t, "by-middleware", e.Read(jid).Failure.Group)
 }
 
-type letter struct {
-	To    string
-	Count int
-}
-
-func TestHandleDecodesTheData(t *testing.T) {
-	e, w := workerEnv(t, qless.WorkerConfig{})
-	letters := make(chan letter, 2)
-	w.Handle("Letter", qless.Typed(func(_ context.Context, job *qless.Job, data letter) error {
-		data.Count += len(job.Tags)
-		letters <- data
-		return nil
-	}))
-	w.start()
-	jid, err := e.Queue("q").Put(t.Context(), "Letter", letter{To: "ann", Count: 2}, qless.Tags{"a"})
-	require.NoError(t, err)
-	require.Equal(t, letter{To: "ann", Count: 3}, soon(t, "a letter", letters))
-	require.Equal(t, "complete", w.outcome(jid).action)
-}
-
 func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 	e, w := workerEnv(t, qless.WorkerConfig{})
 	called := make(chan string, 10)

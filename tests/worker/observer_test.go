@@ -264,53 +264,68 @@ func TestHowARunEndsIsObservedLoggedAndCounted(t *testing.T) {
 	require.Equal(t, "[0 0 0 0 0]", e.counted(inspect.RateQuery{Queue: "b"}))
 }
 
-// The job is canceled after the handler has returned, and the server reports that.
-func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.once("finish", func(send func() error) error {
-		return errors.Join(e.Cancel(t.Context(), "j"), send())
-	})
-	e.Put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobEventStarted, qless.JobEventCanceled)
-	require.ErrorIs(t, event.Err, qless.ErrCanceled)
-	require.Equal(t, 1, w.Stats().Canceled)
-	require.Zero(t, w.Stats().Lost)
-	require.Equal(t, 1, w.log.count("a job was canceled while it ran"))
-	require.Zero(t, w.log.count("level=WARN"))
+// The job is lost after the handler has returned, and the server reports that.
+func TestAnObserverSeesWhatTheServerSaysToAnOutcome(t *testing.T) {
+	started := qless.JobEventStarted
+	for name, c := range map[string]struct {
+		lose     func(e *env) error
+		events   []qless.JobEventKind // before the end
+		err      error
+		canceled int
+		log      string
+		warnings int
+	}{
+		"it is canceled": {
+			func(e *env) error { return e.Cancel(t.Context(), "j") },
+			[]qless.JobEventKind{started, qless.JobEventCanceled}, qless.ErrCanceled, 1,
+			"a job was canceled while it ran", 0,
+		},
+		"it is timed out": {
+			func(e *env) error { return repairs.TimeOut(t.Context(), e.Client, "j") },
+			[]qless.JobEventKind{started}, qless.ErrNotRunning, 0,
+			"the server did not take an outcome", 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			o := &witness{}
+			w := e.working(qless.WorkerConfig{Observer: o.observe}, nothing)
+			w.once("finish", func(send func() error) error {
+				w.Pause() // it would take the job again
+				return errors.Join(c.lose(e), send())
+			})
+			e.Put("q", qless.JID("j"))
+			event := o.ends(t, "j", c.events...)
+			require.ErrorIs(t, event.Err, c.err)
+			require.Equal(t, qless.ActionComplete, event.Outcome.Action)
+			w.log.await(t, c.log, 1)
+			require.Equal(t, []int{c.canceled, 1 - c.canceled}, []int{w.Stats().Canceled, w.Stats().Lost})
+			require.Equal(t, 1, w.log.count(c.log))
+			require.Equal(t, c.warnings, w.log.count("level=WARN"))
+		})
+	}
 }
 
-func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.once("finish", func(send func() error) error {
-		w.Pause()
-		return errors.Join(repairs.TimeOut(t.Context(), e.Client, "j"), send())
-	})
-	e.Put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobEventStarted)
-	w.log.await(t, "the server did not take an outcome", 1)
-	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
-	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
-	require.Equal(t, 1, w.Stats().Lost)
-}
-
-func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
+// The server might come back while the worker waits.
+func TestAnOutcomeThatIsNotDeliveredHoldsUpStopBriefly(t *testing.T) {
 	t.Parallel()
+	const timeout = time.Second
 	e := newLiveEnv(t)
 	o := &witness{}
-	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Second, Observer: o.observe})
+	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: timeout, Observer: o.observe})
 	e.Server.Suspend()
 	defer e.Server.Resume()
+	before := time.Now()
+	done := w.stopping(w.Stop)
 	end <- nil
-	err := requireCode(t, stopped, w.Stop(context.Background()))
+	err := requireCode(t, stopped, soon(t, "the end of the worker", done))
+	require.GreaterOrEqual(t, time.Since(before), timeout)
 	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
 	require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
 	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
+	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
+	e.Server.Resume()
+	require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
 }
 
 // A worker may take a lost job again.

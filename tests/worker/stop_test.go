@@ -276,22 +276,6 @@ func TestAWorkerWithoutJobsStopsSoonWithoutServer(t *testing.T) {
 	}
 }
 
-func TestUnsendableOutcomesDoNotHoldUpStopForLong(t *testing.T) {
-	e, w, running, end := busyEnv(t, qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
-	jid := e.Put("q")
-	soon(t, "a job", running)
-	e.Server.Suspend()
-	defer e.Server.Resume()
-	before := time.Now()
-	stopped := w.stopping(w.Stop)
-	end <- nil
-	soon(t, "the end of the worker", stopped)
-	require.GreaterOrEqual(t, time.Since(before), 300*time.Millisecond, "the server might have come back")
-	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
-	e.Server.Resume()
-	require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
-}
-
 func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
 	e, w := workingEnv(t, qless.WorkerConfig{ShutdownTimeout: time.Hour}, nothing)
 	w.refuseOutcome("j", damage)

@@ -262,9 +262,7 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 // Queues stay known after their jobs are done.
 func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 	e := newLiveEnv(t)
-	for i := range 2500 {
-		e.Redis.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
-	}
+	e.know(2500)
 	w := e.working(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond}, nothing)
 	for _, queue := range []string{"old2400", "new1", "new2"} {
 		require.Equal(t, "complete", w.outcome(e.Put(queue)).action)
