@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,9 +60,10 @@ func bulkEnv(
 	return e, e.bulk(config, bulk, options...)
 }
 
-// begin starts the worker, which may never be idle.
-func (w *bulkWorker) begin() {
+// begin puts a number of rows, and starts the worker, which may never be idle.
+func (w *bulkWorker) begin(rows int, options ...qless.PutOption) {
 	w.e.T.Helper()
+	w.put(0, rows, options...)
 	require.NoError(w.e.T, w.Start(context.Background()))
 }
 
@@ -109,8 +109,7 @@ func (w *bulkWorker) holds(jobs int) {
 
 func TestManyJobsAreHandledTogether(t *testing.T) {
 	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 4}, qless.Bulk{Max: 100, Wait: time.Hour})
-	w.put(0, 1000)
-	w.begin()
+	w.begin(1000)
 	seen := map[int]bool{}
 	for range 10 {
 		numbers := w.called()
@@ -128,8 +127,7 @@ func TestManyJobsAreHandledTogether(t *testing.T) {
 
 func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
 	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 20}, qless.Bulk{Max: 10})
-	w.put(0, 3)
-	w.begin()
+	w.begin(3)
 	require.Equal(t, []int{0, 1, 2}, w.called())
 	w.put(3, 4)
 	require.Equal(t, []int{3}, w.called(), "beside the first call")
@@ -140,7 +138,7 @@ func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
 
 func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
 	_, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: 20 * time.Millisecond})
-	w.begin()
+	w.begin(0)
 	w.put(0, 1)
 	require.Equal(t, []int{0}, w.called())
 	w.end <- nil
@@ -166,8 +164,7 @@ func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
 			return qless.RetryIn(time.Hour, errors.New("all"))
 		})
 	b := &bulkWorker{testWorker: w, e: e}
-	b.put(0, 4, qless.Retries(2))
-	b.begin()
+	b.begin(4, qless.Retries(2))
 	for i, action := range []string{"retry", "fail", "complete", "release"} {
 		require.Equal(t, action, w.outcome(strconv.Itoa(i)).action)
 	}
@@ -180,12 +177,7 @@ func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
 func TestACallThatDoesNotReturnFailsItsMembers(t *testing.T) {
 	for misdeed, group := range map[string]string{"panic": "Row:panic", "goexit": "Row:" + isGoexit[2:]} {
 		e := newLiveEnv(t)
-		panics := make(chan qless.JobEvent, 10)
-		w := e.worker(qless.WorkerConfig{Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEventPanicked {
-				panics <- event
-			}
-		}})
+		w, o := e.watched(qless.WorkerConfig{})
 		w.handles = true
 		rows.HandleBulk(w.Worker, qless.Bulk{Max: 2, Wait: time.Hour},
 			func(_ context.Context, all []*qless.Member[int]) error {
@@ -199,13 +191,13 @@ func TestACallThatDoesNotReturnFailsItsMembers(t *testing.T) {
 				return nil
 			})
 		b := &bulkWorker{testWorker: w, e: e}
-		b.put(0, 2, qless.Retries(0))
-		b.begin()
-		e.fails("0", group)
-		e.fails("1", group)
-		if misdeed == "panic" {
-			require.ErrorContains(t, soon(t, "an event", panics).Err, "a misdeed")
-			soon(t, "another one", panics)
+		b.begin(2, qless.Retries(0))
+		for _, jid := range []string{"0", "1"} {
+			e.fails(jid, group)
+			if misdeed == "panic" {
+				o.ends(t, jid, qless.JobEventStarted, qless.JobEventPanicked)
+				require.ErrorContains(t, o.of(jid)[1].Err, "a misdeed")
+			}
 		}
 	}
 }
@@ -217,8 +209,7 @@ func TestACallHasJobsOfOneKey(t *testing.T) {
 		clear(job.Data) // a copy
 		return fmt.Sprint(n % 2)
 	}})
-	w.put(0, 7)
-	w.begin()
+	w.begin(7)
 	calls := [][]int{w.called(), w.called()}
 	slices.SortFunc(calls, slices.Compare)
 	require.Equal(t, [][]int{{0, 2, 4}, {1, 3, 5}}, calls)
@@ -235,7 +226,7 @@ func TestAJobWhoseKeyFailsKeepsItsData(t *testing.T) {
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, By: func(*qless.Job) string { panic("a misdeed") }})
 	w.put(0, 1, qless.Retries(0))
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:0", "data", "NaN").Err())
-	w.begin()
+	w.begin(0)
 	e.fails("0", "Row:panic")
 	require.Equal(t, "NaN", string(e.Read("0").Data))
 	w.stop()
@@ -248,8 +239,7 @@ func TestWaitingMembersAreReleased(t *testing.T) {
 		"drain": func(w *bulkWorker) { require.NoError(w.t, w.Drain(w.t.Context())) },
 	} {
 		e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: time.Hour})
-		w.put(0, 3, qless.Retries(5))
-		w.begin()
+		w.begin(3, qless.Retries(5))
 		w.holds(3)
 		require.Equal(t, qless.StateRunning, e.Read("0").State)
 		end(w)
@@ -265,8 +255,7 @@ func TestLocksOfWaitingMembersAreKept(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), 12*time.Second))
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
-	w.put(0, 2)
-	w.begin()
+	w.begin(2)
 	w.holds(2)
 	w.await(t, "renewals", 1, of("renew"))
 	require.NoError(t, e.Cancel(t.Context(), "0"))
@@ -279,8 +268,7 @@ func TestLocksOfWaitingMembersAreKept(t *testing.T) {
 
 func TestAMemberIsLostAlone(t *testing.T) {
 	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour})
-	w.put(0, 2)
-	w.begin()
+	w.begin(2)
 	require.Equal(t, []int{0, 1}, w.called())
 	require.NoError(t, e.Cancel(t.Context(), "0"))
 	until(t, "the worker knows", func() bool { return w.Stats().Canceled == 1 })
@@ -303,7 +291,7 @@ func TestACallHasTheShortestMaxRunTime(t *testing.T) {
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour}, qless.MaxRunTime(time.Hour))
 	w.put(0, 1, qless.Retries(0))
 	w.put(1, 2, qless.Retries(0), qless.MaxRunTime(20*time.Millisecond))
-	w.begin()
+	w.begin(0)
 	w.called()
 	e.fails("0", "Row:max-run-time")
 	e.fails("1", "Row:max-run-time")
@@ -312,8 +300,7 @@ func TestACallHasTheShortestMaxRunTime(t *testing.T) {
 
 func TestAStoppedWorkerEndsItsCalls(t *testing.T) {
 	e, w := bulkEnv(t, qless.WorkerConfig{ShutdownTimeout: -1}, qless.Bulk{Max: 2, Wait: time.Hour})
-	w.put(0, 2, qless.Retries(5))
-	w.begin()
+	w.begin(2, qless.Retries(5))
 	w.called()
 	_ = w.Stop(t.Context())
 	w.becomes(qless.StateWaiting, 0, 1)
@@ -325,8 +312,7 @@ func TestAStoppedWorkerEndsItsCalls(t *testing.T) {
 func TestConcurrencyCountsCalls(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour}, qless.Concurrency(1))
-	w.put(0, 8)
-	w.begin()
+	w.begin(8)
 	var all []int
 	for range 4 {
 		called := w.called()
@@ -344,8 +330,7 @@ func TestLimitsBoundTheMembersOfACall(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Limit("l").Set(t.Context(), qless.LimitConfig{Concurrency: 3}))
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10})
-	w.put(0, 6, qless.Limits{"l"})
-	w.begin()
+	w.begin(6, qless.Limits{"l"})
 	require.Equal(t, []int{0, 1, 2}, w.called())
 	w.end <- nil
 	for done := 3; done < 6; {
@@ -357,13 +342,8 @@ func TestLimitsBoundTheMembersOfACall(t *testing.T) {
 
 func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 	e := newLiveEnv(t)
-	var mu sync.Mutex
-	events := map[string][]qless.JobEventKind{}
-	w := e.bulk(qless.WorkerConfig{Observer: func(event qless.JobEvent) {
-		mu.Lock()
-		defer mu.Unlock()
-		events[event.JID] = append(events[event.JID], event.Kind)
-	}}, qless.Bulk{Max: 2, Wait: time.Hour})
+	o := &witness{}
+	w := e.bulk(qless.WorkerConfig{Observer: o.observe}, qless.Bulk{Max: 2, Wait: time.Hour})
 	wrapped := make(chan string, 10)
 	w.Use(func(next qless.Handler) qless.Handler {
 		return func(ctx context.Context, job *qless.Job) error {
@@ -371,20 +351,18 @@ func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 			return next(ctx, job)
 		}
 	})
-	w.put(0, 1)
-	w.begin()
+	w.begin(1)
 	w.holds(1)
 	require.Empty(t, w.Stats().Running)
-	mu.Lock()
-	require.Empty(t, events)
-	mu.Unlock()
+	require.Empty(t, o.of("0"))
 	w.put(1, 2)
 	w.called()
 	require.Len(t, w.Stats().Running, 2)
 	w.end <- nil
 	w.stop()
-	both := []qless.JobEventKind{qless.JobEventStarted, qless.JobEventEnded}
-	require.Equal(t, map[string][]qless.JobEventKind{"0": both, "1": both}, events)
+	for _, jid := range []string{"0", "1"} {
+		o.ends(t, jid, qless.JobEventStarted)
+	}
 	require.ElementsMatch(t, []string{"0", "1"}, []string{<-wrapped, <-wrapped})
 }
 
@@ -401,7 +379,7 @@ func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 	})
 	w.put(0, 2)
 	must(e.Queue("q").Put(t.Context(), "Row", "text", qless.JID("2")))(t)
-	w.begin()
+	w.begin(0)
 	require.Equal(t, []int{0}, w.called())
 	w.end <- nil
 	w.becomes(qless.StateComplete, 0)
@@ -416,7 +394,7 @@ func TestOtherKlassesRunBesideBulkCalls(t *testing.T) {
 		w.put(i, i+1)
 		e.Put("q")
 	}
-	w.begin()
+	w.begin(0)
 	for range 10 {
 		require.Len(t, w.called(), 10)
 		w.end <- nil

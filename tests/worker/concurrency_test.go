@@ -43,8 +43,7 @@ func (e *env) capped(most int) (w *testWorker, running chan *qless.Job, end chan
 
 func (e *env) putKlass(queue, klass string, options ...qless.PutOption) string {
 	e.T.Helper()
-	jid := must(e.Queue(queue).Put(e.T.Context(), klass, nil, options...))(e.T)
-	return jid
+	return must(e.Queue(queue).Put(e.T.Context(), klass, nil, options...))(e.T)
 }
 
 func TestNoMoreJobsRunAtOnceThanAllowed(t *testing.T) {
@@ -131,8 +130,7 @@ func TestAJobOverTheConcurrencyKeepsItsPlace(t *testing.T) {
 		soon(t, "a job that runs", running)
 	}
 	require.Equal(t, "release", w.outcome("j7").action)
-	jobs := must(e.Queue("q").Peek(t.Context(), 10))(t)
-	require.Equal(t, waiting[2:], jids(jobs))
+	require.Equal(t, waiting[2:], jids(must(e.Queue("q").Peek(t.Context(), 10))(t)))
 	for _, jid := range waiting[2:] {
 		end <- nil
 		require.Equal(t, jid, soon(t, "the next job", running).JID)

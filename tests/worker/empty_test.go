@@ -109,8 +109,7 @@ func TestBusyWorkerFindsAForeignJobWithinASecond(t *testing.T) {
 	e.quietPut("A", "of another client")
 	until(t, "it is found", func() bool {
 		e.Put("C") // keeps the worker busy
-		jids := e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids
-		return jids[0] == "of another client"
+		return e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids[0] == "of another client"
 	})
 }
 
@@ -128,8 +127,7 @@ func TestKnowledgeOfEmptyQueuesIsNotProlonged(t *testing.T) {
 		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
 		e.reserve("w", 1, "ordered", "0", "", "C", "B")
 	}
-	left := e.Redis.PTTL(t.Context(), "ql:x:empty").Val()
-	require.InDelta(t, hour, left, float64(10*time.Minute))
+	require.InDelta(t, hour, e.Redis.PTTL(t.Context(), "ql:x:empty").Val(), float64(10*time.Minute))
 }
 
 func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {

@@ -108,8 +108,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 		at := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()
 		require.InDelta(t, before.Add(time.Minute).Unix(), at, 5)
 	}
-	jid := e.putKlass("q", "Other")
-	w.outcome(jid)
+	w.outcome(e.putKlass("q", "Other"))
 	w.log.await(t, "no handler for the klass", 2)
 	require.Equal(t, 1, w.log.count("klass=K "), "it is reported once a minute")
 	require.Equal(t, 1, w.log.count("klass=Other "))

@@ -223,8 +223,7 @@ func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 
 // The worker's last message may be accepted, but that says nothing about the others.
 func TestARefusalIsSaidOnceAndNotBackAtTheStop(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	w := newLiveEnv(t).worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
 	refused := make(chan bool, 1000)
 	w.refuseWith(func(script string, args []any) error {
 		if script != "reserve" || args[7] == "0" { // it may report that it wants nothing

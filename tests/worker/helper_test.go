@@ -181,8 +181,7 @@ func busyEnv(
 // newWorker creates a valid worker.
 func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
 	t.Helper()
-	w := must(qless.NewWorker(client, config))(t)
-	return w
+	return must(qless.NewWorker(client, config))(t)
 }
 
 // Handle registers a handler.

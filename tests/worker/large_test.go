@@ -86,8 +86,7 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 // The same holds for a reply with children of a recurring job.
 func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
-	data := strings.Repeat("x", mebibyte-2)
-	must(e.Queue("q").Recur(t.Context(), "K", data, time.Minute))(t)
+	must(e.Queue("q").Recur(t.Context(), "K", strings.Repeat("x", mebibyte-2), time.Minute))(t)
 	e.Clock.Advance(4 * time.Minute)
 	var sizes []int
 	for _, jids := range e.reserveAll("ordered") {
@@ -160,8 +159,7 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 		e.putLarge("q", fmt.Sprint("j", i), 3*mebibyte)
 	}
 	handler, running, _ := hold()
-	w := e.worker(qless.WorkerConfig{Concurrency: jobs}, handler)
-	require.NoError(t, w.Start(t.Context()))
+	require.NoError(t, e.worker(qless.WorkerConfig{Concurrency: jobs}, handler).Start(t.Context()))
 	for range jobs {
 		soon(t, "a job beside the others", running)
 	}
@@ -220,8 +218,7 @@ func (e *env) awaitReleased(dependents int) {
 
 func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
 	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
-	base := e.putDependents(1300)
-	require.Equal(t, "complete", w.outcome(base).action)
+	require.Equal(t, "complete", w.outcome(e.putDependents(1300)).action)
 	e.awaitReleased(1300)
 }
 
@@ -238,8 +235,7 @@ func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)
-	jobs := must(e.As("ended").Queue("q").Pop(t.Context(), 1))(t)
-	require.Equal(t, []string{base}, jids(jobs))
+	require.Equal(t, []string{base}, jids(must(e.As("ended").Queue("q").Pop(t.Context(), 1))(t)))
 	answer := must(e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0"))(t)
 	require.Equal(t, []any{"complete+"}, answer)
 	require.Equal(t, 250, e.Counts("theirs").Waiting)

@@ -250,6 +250,5 @@ func TestAWorkerLocksUnderItsName(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
 	require.Equal(t, "me", w.Name())
 	require.Equal(t, "me", e.Read(jid).Worker)
-	worker := must(repairs.HeldBy(t.Context(), e.Client, "me"))(t)
-	require.Equal(t, []string{jid}, worker)
+	require.Equal(t, []string{jid}, must(repairs.HeldBy(t.Context(), e.Client, "me"))(t))
 }

@@ -376,8 +376,7 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.Put("q", qless.Headers{"a": "1"})
-	event := o.ends(t, jid, qless.JobEventStarted)
+	event := o.ends(t, e.Put("q", qless.Headers{"a": "1"}), qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
 }

@@ -95,8 +95,7 @@ func (e *env) take(count, ahead, order string, queues ...string) []string {
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	reply := must(e.Run(e.T.Context(), "reserve", "", args...))(e.T)
-	return reservedJIDs(reply)
+	return reservedJIDs(must(e.Run(e.T.Context(), "reserve", "", args...))(e.T))
 }
 
 func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {

@@ -18,9 +18,7 @@ func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
 			e, w := workerEnv(t, qless.WorkerConfig{})
 			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 				for done := range 100 {
-					if err := job.SetProgress(ctx, done, 1000, fmt.Sprint("step ", done)); err != nil {
-						return err
-					}
+					require.NoError(t, job.SetProgress(ctx, done, 1000, fmt.Sprint("step ", done)))
 					if done == 0 {
 						w.await(t, "the first progress", 1, of("progress"))
 					}
@@ -45,15 +43,11 @@ func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
 	end := make(chan bool)
 	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
 		for begun, done := time.Now(), 0; done < 2 || time.Since(begun) < 1500*time.Millisecond; done++ {
-			if err := job.SetProgress(ctx, done, 1<<40, ""); err != nil {
-				return err
-			}
+			require.NoError(t, job.SetProgress(ctx, done, 1<<40, ""))
 		}
-		if err := job.SetProgress(ctx, 1<<40, 1<<40, ""); err != nil {
-			return err
-		}
+		err := job.SetProgress(ctx, 1<<40, 1<<40, "")
 		<-end
-		return nil
+		return err
 	})
 	jid := e.Put("q")
 	until(t, "all is done", func() bool {
@@ -70,9 +64,7 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 	e := newLiveEnv(t)
 	var refused error
 	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
-		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
-			return err
-		}
+		require.NoError(t, job.SetProgress(ctx, 1, 3, ""))
 		<-ctx.Done()
 		refused = job.SetProgress(ctx, 2, 3, "")
 		return nil
@@ -88,11 +80,9 @@ func TestProgressOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	end := make(chan bool)
 	e, w := workerEnv(t, qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
-		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
-			return err
-		}
+		err := job.SetProgress(ctx, 1, 3, "")
 		<-end
-		return nil
+		return err
 	})
 	refusals := 0
 	w.instead("progress", func(send func() error) error {

@@ -40,8 +40,7 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for _, queues := range []string{"q", "other !q", "q other", "q mail-* !mail-slow", "q mail-*"} {
 		all = append(all, e.worker(qless.WorkerConfig{Queues: strings.Fields(queues)}).start())
 	}
-	listens := e.subscribers("ql:x:queues")
-	require.EqualValues(t, 2, listens, "those with patterns")
+	require.EqualValues(t, 2, e.subscribers("ql:x:queues"), "those with patterns")
 	before := reserves(all)
 	for i := range 30 {
 		e.Put(fmt.Sprint("new", i))

@@ -289,8 +289,7 @@ func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	cancel()
 	until(t, "it has ended", func() bool {
 		keys := e.Redis.Keys(t.Context(), "ql:x:idle*").Val()
-		channels := e.Redis.PubSubChannels(t.Context(), "ql:x:wake:*").Val()
-		return len(keys)+len(channels) == 0
+		return len(keys)+len(e.Redis.PubSubChannels(t.Context(), "ql:x:wake:*").Val()) == 0
 	})
 	require.Zero(t, e.subscribers("ql:x:listen"))
 	e.Put("q")

@@ -170,8 +170,7 @@ func blockThere(end <-chan bool) { <-end }
 // stack asks a worker for the stack of a job.
 func (e *env) stack(w *qless.Worker, jid string) stacks.Answer {
 	e.T.Helper()
-	answer := must(stacks.Ask(e.T.Context(), e.Client, jid, "running", w.Name()))(e.T)
-	return answer
+	return must(stacks.Ask(e.T.Context(), e.Client, jid, "running", w.Name()))(e.T)
 }
 
 func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
@@ -192,45 +191,36 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 		soon(t, "the jobs run", begun)
 	}
 
-	answer := e.stack(w.Worker, here)
-	require.Contains(t, answer.Stack, "worker.blockHere(")
-	require.NotContains(t, answer.Stack, "blockThere")
-	answer = e.stack(w.Worker, there)
-	require.Contains(t, answer.Stack, "worker.blockThere(")
-	require.NotContains(t, answer.Stack, "blockHere")
+	for jid, blocks := range map[string][2]string{
+		here: {"blockHere", "blockThere"}, there: {"blockThere", "blockHere"},
+	} {
+		stack := e.stack(w.Worker, jid).Stack
+		require.Contains(t, stack, "worker."+blocks[0]+"(")
+		require.NotContains(t, stack, blocks[1])
+	}
 	require.Equal(t, "the worker does not run the job now", e.stack(w.Worker, "other").Problem)
 	require.Empty(t, e.Redis.Keys(t.Context(), "*stack*").Val(), "nothing stays")
 
 	close(end)
 	until(t, "the jobs have ended", func() bool { return len(w.Stats().Running) == 0 })
 	require.Equal(t, "the worker does not run the job now", e.stack(w.Worker, here).Problem)
-	require.NoError(t, w.Stop(t.Context()))
+	w.stop()
 	require.Contains(t, e.stack(w.Worker, here).Problem, "does not listen")
-	other := e.Redis.Subscribe(t.Context(), "ql:w:"+w.Name())
-	defer func() { _ = other.Close() }()
-	require.NoError(t, errOf(other.Receive(t.Context())))
+	e.listen("ql:w:" + w.Name())
 	require.Contains(t, e.stack(w.Worker, here).Problem, "has not answered within 2s")
 }
 
 func TestAWorkerTellsNoStackUnlessAllowed(t *testing.T) {
 	e := newLiveEnv(t)
-	end, begun := make(chan bool), make(chan bool)
-	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
-		begun <- true
-		blockHere(end)
-		return nil
-	})
-	jid := e.Put("q")
-	soon(t, "the job runs", begun)
+	w, jid, end, _ := e.holding(qless.WorkerConfig{})
 	require.Equal(t, stacks.Answer{Problem: "the worker does not tell stacks: its WorkerConfig has no Stacks"},
 		e.stack(w.Worker, jid))
-	close(end)
+	end <- nil
 }
 
 func TestTheStackOfAMemberIsThatOfItsCall(t *testing.T) {
 	e, w := bulkEnv(t, qless.WorkerConfig{Stacks: true}, qless.Bulk{Max: 2})
-	w.put(0, 2)
-	w.begin()
+	w.begin(2)
 	soon(t, "the call", w.calls)
 	for _, jid := range []string{"0", "1"} {
 		require.Contains(t, e.stack(w.Worker, jid).Stack, "(*env).bulk.func1(")

@@ -336,8 +336,7 @@ func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*"}, PollInterval: 100 * time.Millisecond})
 	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))
-	jid := e.Put("mail-a")
-	require.Equal(t, "complete", w.outcome(jid).action)
+	require.Equal(t, "complete", w.outcome(e.Put("mail-a")).action)
 }
 
 func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
@@ -396,8 +395,7 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
 	// A queue appears. A worker that receives the later cancel has received the appearance as well.
-	moved := must(repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5))(t)
-	require.Equal(t, 1, moved)
+	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5))(t))
 	require.NoError(t, e.Cancel(t.Context(), "canceled"))
 	soon(t, "the cancel", canceled)
 	proceed()

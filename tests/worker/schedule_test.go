@@ -127,8 +127,7 @@ func TestScheduledJobsMayOverlap(t *testing.T) {
 		e.missed(0, s)
 	}
 	e.Clock.Advance(3 * time.Minute)
-	w := e.follower(both...)
-	w.puts(6)
+	e.follower(both...).puts(6)
 	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z", "s@2024-01-02T12:03:00Z"}, e.scheduled())
 	require.Equal(t, []string{"only"}, jids(e.Pops("single", 10)))
 }
@@ -229,8 +228,7 @@ func TestScheduleAddsItsHeadersToTheClients(t *testing.T) {
 			},
 		})
 	w.start().puts(1)
-	job := e.Read("s@2024-01-02T12:01:00Z")
-	require.Equal(t, qless.Headers{"a": "1", "b": "3"}, job.Headers)
+	require.Equal(t, qless.Headers{"a": "1", "b": "3"}, e.Read("s@2024-01-02T12:01:00Z").Headers)
 }
 
 func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 // info reads a schedule, which must be registered.
 func (e *env) info(id string) *inspect.ScheduleInfo {
 	e.T.Helper()
-	info := must(inspect.New(e.Client).Schedule(e.T.Context(), id))(e.T)
-	return info
+	return must(inspect.New(e.Client).Schedule(e.T.Context(), id))(e.T)
 }
 
 // registered starts a follower of schedules, and waits until they are registered.
@@ -162,8 +161,7 @@ func TestAScheduleWithoutFollowers(t *testing.T) {
 	_, err := inspect.New(e.Client).Schedule(ctx, "s")
 	requireCode(t, qless.ErrNotFound, err)
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(ctx, "t"))
-	keys := must(e.Redis.Keys(ctx, "ql:x:*sched*").Result())(t)
-	require.Empty(t, keys)
+	require.Empty(t, must(e.Redis.Keys(ctx, "ql:x:*sched*").Result())(t))
 	e.registered(schedule("0 * * * *")) // it is a new one now
 }
 

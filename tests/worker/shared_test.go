@@ -76,8 +76,7 @@ func (s *sharing) stops(workers ...*qless.Worker) {
 func (s *sharing) wake(queues ...string) {
 	s.T.Helper()
 	for _, queue := range queues {
-		jid := s.Put(queue)
-		require.Equal(s.T, jid, soon(s.T, "a job of "+queue, s.worked))
+		require.Equal(s.T, s.Put(queue), soon(s.T, "a job of "+queue, s.worked))
 	}
 }
 
@@ -363,8 +362,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	go func() { done <- group.Run(ctx) }()
 	wanted := map[string]bool{}
 	for i := range 60 {
-		jid := must(sharded.Queue("q").Put(ctx, "K", i))(t)
-		wanted[jid] = true
+		wanted[must(sharded.Queue("q").Put(ctx, "K", i))(t)] = true
 	}
 	for range 60 {
 		delete(wanted, soon(t, "a job", worked))

@@ -147,8 +147,7 @@ func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
 }
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
+	w := newLiveEnv(t).idleWorker()
 	stopped := make(chan error, 10)
 	for range 10 {
 		go func() { stopped <- w.Stop(context.Background()) }()

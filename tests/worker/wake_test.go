@@ -40,8 +40,7 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
-	w := e.idleWorker()
-	require.Equal(t, "complete", w.outcome("j").action)
+	require.Equal(t, "complete", e.idleWorker().outcome("j").action)
 }
 
 // quietPut puts a job like another client's script, but publishes nothing, except that before may do
@@ -189,8 +188,7 @@ func (e *env) subscriptions(workers ...*testWorker) []string {
 }
 
 func TestARelayWakesWorkersWhenItBeginsToListen(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
+	w := newLiveEnv(t).idleWorker()
 	first := w.await(t, "a wake-up of all", 1, of("wake"))
 	require.Equal(t, []string{"", ""}, first.args)
 }
@@ -243,8 +241,7 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	}
 	before := reserves(all)
 	for range puts {
-		jid := e.Put("q")
-		require.Equal(t, jid, soon(t, "a job", done))
+		require.Equal(t, e.Put("q"), soon(t, "a job", done))
 	}
 	// Each job makes its worker ask twice. Some may also ask because they have begun to listen. If
 	// each job woke all, there would be a thousand requests.
@@ -252,8 +249,7 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 }
 
 func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
+	w := newLiveEnv(t).worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
 	first, last := w.idle(4), w.idle(8)
 	require.GreaterOrEqual(t, last.at.Sub(first.at), 4*180*time.Millisecond-10*time.Millisecond)
 	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))

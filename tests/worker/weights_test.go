@@ -150,8 +150,7 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 		cost := func(args []any) float64 {
 			jobs := 0
 			commands := len(e.Server.Commands(t, func() {
-				reply := must(e.Run(t.Context(), "reserve", "", args...))(t)
-				jobs = len(reservedJIDs(reply))
+				jobs = len(reservedJIDs(must(e.Run(t.Context(), "reserve", "", args...))(t)))
 			}))
 			require.GreaterOrEqual(t, jobs, min(count, 60))
 			return float64(commands) / float64(jobs)
