@@ -224,14 +224,9 @@ func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 // The worker's last message may be accepted, but that says nothing about the others.
 func TestARefusalIsSaidOnceAndNotBackAtTheStop(t *testing.T) {
 	w := newLiveEnv(t).worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
-	refused := make(chan bool, 1000)
-	w.refuseWith(func(script string, args []any) error {
-		if script != "reserve" || args[7] == "0" { // it may report that it wants nothing
-			return nil
-		}
-		refused <- true
-		return serverError("OOM command not allowed when used memory > 'maxmemory'.")
-	})
+	refused := w.refuseIf(func(script string, args []any) bool {
+		return script == "reserve" && args[7] != "0" // it may report that it wants nothing
+	}, serverError("OOM command not allowed when used memory > 'maxmemory'."))
 	for range 6 {
 		soon(t, "a refusal", refused)
 	}

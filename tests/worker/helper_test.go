@@ -356,5 +356,11 @@ func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 	}, running, end
 }
 
+// passes returns a handler that passes on its jobs.
+func passes() (qless.Handler, chan *qless.Job) {
+	jobs := make(chan *qless.Job, 1000)
+	return func(_ context.Context, job *qless.Job) error { jobs <- job; return nil }, jobs
+}
+
 // nothing is a handler that does nothing.
 func nothing(context.Context, *qless.Job) error { return nil }

@@ -158,8 +158,8 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)
 	w, proxy := e.proxied(qless.WorkerConfig{PollInterval: 100 * time.Millisecond})
-	attempts := make(chan int, jobs)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt; return nil })
+	handler, ran := passes()
+	w.Handle("K", handler)
 	w.start()
 	w.Pause()
 	w.departed()
@@ -169,7 +169,7 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	proxy.LimitReplies(100_000)
 	w.Resume()
 	for range jobs {
-		require.Equal(t, 1, soon(t, "a job", attempts), "no retry was used up")
+		require.Equal(t, 1, soon(t, "a job", ran).Attempt, "no retry was used up")
 	}
 	w.log.await(t, "no answer to a question for jobs: fewer are asked for at once", 1)
 }

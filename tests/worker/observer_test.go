@@ -101,10 +101,10 @@ type runEnd struct {
 
 func runEnds(e *env) map[string]runEnd {
 	why, retry := errors.New("why"), qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}
+	complete := qless.Outcome{Action: qless.ActionComplete}
 	return map[string]runEnd{
 		"Complete": {
-			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0",
-			outcome: qless.Outcome{Action: qless.ActionComplete},
+			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0", outcome: complete,
 		},
 		"Next": {
 			handler: answers(qless.Next("b")), ending: "next", log: "INFO", rates: "1 0 0",
@@ -149,8 +149,7 @@ func runEnds(e *env) map[string]runEnd {
 		},
 		"CompletesIt": {
 			handler: func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
-			ending:  "complete", log: "INFO", rates: "1 0 0",
-			outcome: qless.Outcome{Action: qless.ActionComplete},
+			ending:  "complete", log: "INFO", rates: "1 0 0", outcome: complete,
 		},
 		"FailsIt": {
 			handler: func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,21 +60,18 @@ func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	})
 	require.NoError(t, err)
 	handler, running, end := hold()
-	ran := make(chan string, 1000)
+	short, ran := passes()
 	group.Handle("Long", handler)
-	group.Handle("K", func(_ context.Context, job *qless.Job) error { ran <- job.JID; return nil })
+	group.Handle("K", short)
 	require.NoError(t, group.Start(t.Context()))
 	const rounds, before, behind = 5, 100, 30
 	seen := map[string]bool{}
 	for range rounds {
-		specs := make([]qless.JobSpec, before+1+behind)
-		for i := range specs {
-			specs[i].Klass = "K"
-		}
+		specs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, before+1+behind)
 		specs[before].Klass = "Long"
 		must(e.Queue("q").PutMany(t.Context(), specs))(t)
 		for range before + behind {
-			seen[soon(t, "a job", ran)] = true
+			seen[soon(t, "a job", ran).JID] = true
 		}
 		soon(t, "the long job", running)
 		end <- nil
@@ -309,10 +307,7 @@ func limitedTo(most int) backlog {
 // putBacklog puts jobs, and returns their number.
 func (e *env) putBacklog(queue string, jobs int, options ...qless.PutOption) int {
 	e.T.Helper()
-	specs := make([]qless.JobSpec, jobs)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
+	specs := slices.Repeat([]qless.JobSpec{{Klass: "K", Options: options}}, jobs)
 	must(e.Queue(queue).PutMany(e.T.Context(), specs))(e.T)
 	return jobs
 }

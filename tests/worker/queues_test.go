@@ -69,11 +69,11 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 			lists.Add(1)
 		}
 	}}
-	done := make(chan string, appear)
+	handler, done := passes()
 	var all []*testWorker
 	for range workers {
 		w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{Queues: []string{"q", "new-*"}}, watch)
-		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.Queue; return nil })
+		w.Handle("K", handler)
 		all = append(all, w.start())
 	}
 	e.settle(all...)
@@ -81,7 +81,7 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	for i := range appear {
 		queue := fmt.Sprint("new-", i)
 		e.Put(queue)
-		require.Equal(t, queue, soon(t, "a job", done))
+		require.Equal(t, queue, soon(t, "a job", done).Queue)
 	}
 	for _, w := range all {
 		until(t, "it asks the queues", func() bool { return len(w.Stats().Queues) == 1+appear })

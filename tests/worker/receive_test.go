@@ -236,14 +236,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 	} {
 		t.Run(answer[:6], func(t *testing.T) {
 			e, r := receivingEnv(t)
-			refused := make(chan bool, 1000)
-			r.refuseWith(func(script string, _ []any) error {
-				if script != "reserve" {
-					return nil
-				}
-				refused <- true
-				return serverError(answer)
-			})
+			refused := r.refuseScript("reserve", serverError(answer))
 			ended := r.start(t.Context(), lease.Request{})
 			soon(t, "a question", refused)
 			if returns {

@@ -114,13 +114,12 @@ var abc = map[string]int{"A": 5, "B": 2, "C": 3}
 func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
 	e := newLiveEnv(t)
 	e.fill(abc)
-	w := e.worker(config)
-	worked := make(chan string, abcCount)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	handler, worked := passes()
+	w := e.worker(config, handler)
 	require.NoError(t, w.Start(t.Context()))
 	var got []string
 	for range abcCount {
-		got = append(got, soon(t, "a job", worked))
+		got = append(got, soon(t, "a job", worked).JID)
 	}
 	w.stop()
 	require.Equal(t, abcCount, w.Stats().Completed)
@@ -349,28 +348,22 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that can hold back the answer to the next look-up of
-// the queues. Once armed, it reports the call, and continues when proceed is called.
-func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
-	var armed atomic.Bool
-	looked, opened := make(chan bool, 1), make(chan struct{})
-	config.Observer = func(_ context.Context, call qless.Command) {
-		if call.Name == "queues.count" && armed.CompareAndSwap(true, false) {
-			looked <- true
-			<-opened
-		}
-	}
-	arm = func() <-chan bool { armed.Store(true); return looked }
-	return config, arm, sync.OnceFunc(func() { close(opened) })
-}
-
 func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("new"))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	held, arm, proceed := holdLookUp(t)
+	var armed atomic.Bool // hold back the answer to the next look-up of the queues
+	looked, opened := make(chan bool, 1), make(chan struct{})
+	proceed := sync.OnceFunc(func() { close(opened) })
 	config := qless.WorkerConfig{Concurrency: 4, Queues: []string{"other", "repair-*"}}
-	w := e.workerAt(e.Server.Addr(), config, held)
+	w := e.workerAt(e.Server.Addr(), config, qless.ClientConfig{
+		Observer: func(_ context.Context, call qless.Command) {
+			if call.Name == "queues.count" && armed.CompareAndSwap(true, false) {
+				looked <- true
+				<-opened
+			}
+		},
+	})
 	running, canceled, end := make(chan string, 3), make(chan bool, 3), make(chan struct{})
 	t.Cleanup(func() { proceed(); close(end) }) // before the worker is stopped
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -390,7 +383,7 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	}
 	e.relaysAre(1)
 
-	looked := arm()
+	armed.Store(true)
 	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
@@ -410,10 +403,8 @@ func TestAJobHasItsDataWhateverItsLength(t *testing.T) {
 			data := strings.Repeat("x", n) // which has two quotes besides
 			jid, err := e.Queue("q").Put(t.Context(), "K", data, qless.Tags{"a"}, qless.Headers{"h": "v"})
 			require.NoError(t, err)
-			w := e.worker(qless.WorkerConfig{Queues: []string{"q"}})
-			got := make(chan *qless.Job, 1)
-			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
-			require.NoError(t, w.Start(t.Context()))
+			handler, got := passes()
+			e.working(qless.WorkerConfig{}, handler)
 			job := soon(t, "the job", got)
 			require.Equal(t, `"`+data+`"`, string(job.Data))
 			require.Equal(t, []any{jid, "K", qless.Tags{"a"}, 5, qless.Headers{"h": "v"}},
@@ -433,10 +424,8 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 				e.Redis.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
 			}
 			e.Redis.HDel(t.Context(), "ql:j:plain", "tags")
-			w := e.worker(qless.WorkerConfig{Queues: []string{"q\x01"}})
-			got := make(chan *qless.Job, 2)
-			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
-			require.NoError(t, w.Start(t.Context()))
+			handler, got := passes()
+			e.working(qless.WorkerConfig{Queues: []string{"q\x01"}}, handler)
 			jobs := map[string]*qless.Job{}
 			for range 2 {
 				job := soon(t, "a job", got)

@@ -107,24 +107,29 @@ func (p *tap) onAnswer(answer func(cmd redis.Cmder)) {
 	p.answer = answer
 }
 
-// refuseScript answers every call of a script with an error.
-func (p *tap) refuseScript(name string, answer error) {
-	p.refuseWith(func(script string, _ []any) error {
-		if script == name {
-			return answer
+// refuseIf answers calls that match with an error, and reports each.
+func (p *tap) refuseIf(match func(script string, args []any) bool, answer error) <-chan bool {
+	refused := make(chan bool, 1000)
+	p.refuseWith(func(script string, args []any) error {
+		if !match(script, args) {
+			return nil
 		}
-		return nil
+		refused <- true
+		return answer
 	})
+	return refused
 }
 
-// refuseOutcome answers every script that ends the hold on a job with an error.
-func (p *tap) refuseOutcome(jid string, answer error) {
-	p.refuseWith(func(script string, args []any) error {
-		if script == "finish" && slices.Contains(args, any(jid)) {
-			return answer
-		}
-		return nil
-	})
+// refuseScript answers every call of a script with an error, and reports each.
+func (p *tap) refuseScript(name string, answer error) <-chan bool {
+	return p.refuseIf(func(script string, _ []any) bool { return script == name }, answer)
+}
+
+// refuseOutcome answers every script that ends the hold on a job with an error, and reports each.
+func (p *tap) refuseOutcome(jid string, answer error) <-chan bool {
+	return p.refuseIf(func(script string, args []any) bool {
+		return script == "finish" && slices.Contains(args, any(jid))
+	}, answer)
 }
 
 // passing returns the commands not refused.

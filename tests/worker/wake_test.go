@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -232,16 +231,14 @@ func TestNoMoreThanTwoOfManyWorkersRelay(t *testing.T) {
 func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	const workers, puts = 50, 20
 	e := newLiveEnv(t)
-	done := make(chan string, puts)
+	handler, done := passes()
 	var all []*testWorker
 	for range workers {
-		w := e.worker(qless.WorkerConfig{Concurrency: 1})
-		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
-		all = append(all, w.start())
+		all = append(all, e.working(qless.WorkerConfig{Concurrency: 1}, handler))
 	}
 	before := reserves(all)
 	for range puts {
-		require.Equal(t, e.Put("q"), soon(t, "a job", done))
+		require.Equal(t, e.Put("q"), soon(t, "a job", done).JID)
 	}
 	// Each job makes its worker ask twice. Some may also ask because they have begun to listen. If
 	// each job woke all, there would be a thousand requests.
