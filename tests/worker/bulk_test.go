@@ -38,7 +38,6 @@ func (e *env) bulk(
 ) *bulkWorker {
 	e.T.Helper()
 	w := &bulkWorker{e.worker(config), e, make(chan bulkCall, 1000), make(chan error, 1000), nil}
-	w.handles = true
 	rows.HandleBulk(w.Worker, bulk, func(ctx context.Context, all []*qless.Member[int]) error {
 		w.calls <- bulkCall{ctx, slices.Clone(all)}
 		select {
@@ -147,7 +146,6 @@ func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
 
 func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
 	e, w := workerEnv(t, qless.WorkerConfig{})
-	w.handles = true
 	rows.HandleBulk(w.Worker, qless.Bulk{Max: 4, Wait: time.Hour},
 		func(_ context.Context, all []*qless.Member[int]) error {
 			for _, m := range all {
@@ -178,7 +176,6 @@ func TestACallThatDoesNotReturnFailsItsMembers(t *testing.T) {
 	for misdeed, group := range map[string]string{"panic": "Row:panic", "goexit": "Row:" + isGoexit[2:]} {
 		e := newLiveEnv(t)
 		w, o := e.watched(qless.WorkerConfig{})
-		w.handles = true
 		rows.HandleBulk(w.Worker, qless.Bulk{Max: 2, Wait: time.Hour},
 			func(_ context.Context, all []*qless.Member[int]) error {
 				for _, m := range all {

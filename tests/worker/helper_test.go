@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,10 +87,9 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 type testWorker struct {
 	*qless.Worker
 	*tap
-	handles bool // a handler is registered
-	t       testing.TB
-	log     *journal
-	rdb     *redis.Client
+	t   testing.TB
+	log *journal
+	rdb *redis.Client
 }
 
 // workersMade counts the workers of all tests, which need distinct names on the server.
@@ -184,29 +182,14 @@ func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *q
 	return must(qless.NewWorker(client, config))(t)
 }
 
-// Handle registers a handler.
-func (w *testWorker) Handle(klass string, handler qless.Handler, options ...qless.HandleOption) {
-	w.handles = true
-	w.Worker.Handle(klass, handler, options...)
-}
-
-// needsHandler registers a handler if the test has not, unless it is too late.
-func (w *testWorker) needsHandler() {
-	if err := w.Healthy(); !w.handles && err != nil && strings.Contains(err.Error(), "not started") {
-		w.Handle("Nobody", nothing)
-	}
-}
-
 // Start starts the worker. Without a handler from the test, it has one for an unused klass.
 func (w *testWorker) Start(ctx context.Context) error {
-	w.needsHandler()
-	return w.Worker.Start(ctx)
-}
-
-// Run starts the worker like Start.
-func (w *testWorker) Run(ctx context.Context) error {
-	w.needsHandler()
-	return w.Worker.Run(ctx)
+	err := w.Worker.Start(ctx)
+	if err != nil && strings.Contains(err.Error(), "no handler is registered") {
+		w.Handle("Nobody", nothing)
+		err = w.Worker.Start(ctx)
+	}
+	return err
 }
 
 // start starts the worker, and waits until it is idle and listens.
@@ -282,13 +265,12 @@ func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ..
 
 // A journal records a log. Like loggers that add the worker's state to messages, it asks for it.
 type journal struct {
-	worker  atomic.Pointer[qless.Worker]
-	mu      sync.Mutex
-	lines   []string
-	changed chan struct{}
+	worker atomic.Pointer[qless.Worker]
+	changing
+	lines []string
 }
 
-func newJournal() *journal { return &journal{changed: make(chan struct{})} }
+func newJournal() *journal { return &journal{changing: newChanging()} }
 
 func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
 func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
@@ -303,8 +285,7 @@ func (j *journal) Handle(ctx context.Context, record slog.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, line.String())
-	close(j.changed)
-	j.changed = make(chan struct{})
+	j.change()
 	return nil
 }
 
@@ -312,9 +293,13 @@ func (j *journal) Handle(ctx context.Context, record slog.Record) error {
 func (j *journal) count(text string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := 0
+	return j.has(text)
+}
+
+// has is count for a caller that holds the mutex.
+func (j *journal) has(text string) (n int) {
 	for _, line := range j.lines {
-		if bytes.Contains([]byte(line), []byte(text)) {
+		if strings.Contains(line, text) {
 			n++
 		}
 	}
@@ -324,20 +309,8 @@ func (j *journal) count(text string) int {
 // await waits until n lines contain a text.
 func (j *journal) await(t testing.TB, text string, n int) {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		j.mu.Lock()
-		changed := j.changed
-		j.mu.Unlock()
-		if j.count(text) >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			require.FailNow(t, "not logged", "%q, %d times, in %q", text, n, j.lines)
-		}
+	if !j.until(func() bool { return j.has(text) >= n }) {
+		require.FailNow(t, "not logged", "%q, %d times, in %q", text, n, j.lines)
 	}
 }
 

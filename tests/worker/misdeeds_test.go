@@ -172,7 +172,6 @@ func (s *setting) start(e *env) *testWorker {
 	e.T.Helper()
 	w := e.workerAt(e.Server.Addr(), s.worker, s.client)
 	if s.bulk != nil {
-		w.handles = true
 		qless.NewKlass[any]("K").HandleBulk(w.Worker, *s.bulk,
 			func(context.Context, []*qless.Member[any]) error { return nil })
 	} else {

@@ -183,7 +183,6 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 			return nil
 		})
 	}
-	w.handles = true
 	w.start()
 	here := e.putKlass("q", "Here")
 	there := e.putKlass("q", "There")

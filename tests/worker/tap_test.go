@@ -29,17 +29,50 @@ type tapped struct {
 	at     time.Time
 }
 
+// A changing is something that tests wait for, guarded by the mutex.
+type changing struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+}
+
+func newChanging() changing { return changing{changed: make(chan struct{})} }
+
+// change reports a change. The caller holds the mutex.
+func (c *changing) change() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// until waits until a condition is true, which is checked with the mutex. It returns false if that
+// takes too long.
+func (c *changing) until(is func() bool) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		done, changed := is(), c.changed
+		c.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
 // A tap sees, and may disturb, every script run by a client.
 type tap struct {
 	test     testing.TB
 	observer *redis.Client // hidden from the tap
 
-	mu      sync.Mutex
-	calls   []tapped
-	changed chan struct{} // closed at the next call
-	around  map[string]func(send func() error) error
-	refuse  func(script string, args []any) error // an error becomes the server's answer
-	answer  func(cmd redis.Cmder)                 // may look at answers, and change them
+	changing
+	calls  []tapped
+	around map[string]func(send func() error) error
+	refuse func(script string, args []any) error // an error becomes the server's answer
+	answer func(cmd redis.Cmder)                 // may look at answers, and change them
 
 	offline atomic.Bool // connections can't be opened
 }
@@ -48,7 +81,7 @@ var errOffline = errors.New("offline")
 
 func (e *env) newTap() *tap {
 	around := map[string]func(func() error) error{}
-	return &tap{test: e.T, observer: e.Redis, changed: make(chan struct{}), around: around}
+	return &tap{test: e.T, observer: e.Redis, changing: newChanging(), around: around}
 }
 
 // instead calls run instead of sending a script, or a pipeline with it. run may call send, and the
@@ -152,34 +185,24 @@ func (p *tap) passing(cmds []redis.Cmder) []redis.Cmder {
 }
 
 // await waits for the nth call that matches.
-func (p *tap) await(t testing.TB, what string, n int, match func(tapped) bool) tapped {
+func (p *tap) await(t testing.TB, what string, n int, match func(tapped) bool) (found tapped) {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		found, changed := p.find(n, match)
-		if found != nil {
-			return *found
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			require.FailNow(t, "not seen", "%s, %d times, among\n%s", what, n, p)
-		}
-	}
-}
-
-func (p *tap) find(n int, match func(tapped) bool) (*tapped, chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.calls {
-		if match(c) {
-			if n--; n == 0 {
-				return &c, nil
+	seen := p.until(func() bool {
+		left := n
+		for _, found = range p.calls {
+			if match(found) {
+				left--
+			}
+			if left == 0 {
+				return true
 			}
 		}
+		return false
+	})
+	if !seen {
+		require.FailNow(t, "not seen", "%s, %d times, among\n%s", what, n, p)
 	}
-	return nil, p.changed
+	return found
 }
 
 // String returns all calls, for the messages of failed tests.
@@ -343,8 +366,7 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, c)
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.change()
 }
 
 // scriptName returns the command of ours run by a Redis command, if any.
