@@ -342,12 +342,7 @@ func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 	o := &witness{}
 	w := e.bulk(qless.WorkerConfig{Observer: o.observe}, qless.Bulk{Max: 2, Wait: time.Hour})
 	wrapped := make(chan string, 10)
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			wrapped <- job.JID
-			return next(ctx, job)
-		}
-	})
+	w.Use(before(func(job *qless.Job) error { wrapped <- job.JID; return nil }))
 	w.begin(1)
 	w.holds(1)
 	require.Empty(t, w.Stats().Running)
@@ -366,14 +361,12 @@ func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 // A job with wrong data, or ended by a middleware, is no member.
 func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			if job.JID == "1" {
-				return qless.FailWith("refused", nil)
-			}
-			return next(ctx, job)
+	w.Use(before(func(job *qless.Job) error {
+		if job.JID == "1" {
+			return qless.FailWith("refused", nil)
 		}
-	})
+		return nil
+	}))
 	w.put(0, 2)
 	must(e.Queue("q").Put(t.Context(), "Row", "text", qless.JID("2")))(t)
 	w.begin(0)

@@ -168,8 +168,7 @@ func TestAFullKlassIsNotAskedFor(t *testing.T) {
 func TestAWorkerPassesOnAWakeUpForAFullKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w, running, _ := e.capped(1)
-	e.putKlass("q", "K")
-	soon(t, "the job that runs", running)
+	e.begun(running)
 	e.putKlass("q", "K", qless.JID("over"))
 	require.Equal(t, "release", w.outcome("over").action)
 	other := e.idleWorker("q")
@@ -184,8 +183,7 @@ func TestAWorkerPassesOnAWakeUpForAFullKlass(t *testing.T) {
 func TestAPausedWorkerLeavesTheQueueOfAFullKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w, running, end := e.capped(1)
-	e.putKlass("q", "K")
-	soon(t, "the job that runs", running)
+	e.begun(running)
 	e.putKlass("q", "K", qless.JID("over"))
 	require.Equal(t, "release", w.outcome("over").action)
 	w.Pause()

@@ -209,16 +209,8 @@ func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
 	want := map[string]string{"traceparent": "00-1"}
 	seen := make(chan map[string]string, 2)
 	w := e.worker(qless.WorkerConfig{})
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			seen <- job.Headers
-			return next(ctx, job)
-		}
-	})
-	w.Handle("K", func(_ context.Context, job *qless.Job) error {
-		seen <- job.Headers
-		return nil
-	})
+	w.Use(before(func(job *qless.Job) error { seen <- job.Headers; return nil }))
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { seen <- job.Headers; return nil })
 	w.start()
 	w.ends(e.Put("q", qless.Headers(want)))
 	require.Equal(t, want, soon(t, "the middleware", seen))

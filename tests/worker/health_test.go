@@ -53,8 +53,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	healthyFor(5) // it has no free slots
 
 	asked, answer := w.gate("finish", false)
@@ -84,8 +83,7 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	e, w, running, end := busyEnv(t, qless.WorkerConfig{Queues: []string{"q", "mail-*"}})
 	before := time.Now()
 	for _, jid := range []string{"b", "a"} {
-		e.Put("q", qless.JID(jid))
-		soon(t, "a job", running)
+		e.begun(running, qless.JID(jid))
 	}
 	stats := w.Stats()
 	require.Len(t, stats.Running, 2)
@@ -107,8 +105,7 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w, running, end := e.busyWorker(qless.WorkerConfig{})
-	done := e.Put("q")
-	soon(t, "a job", running)
+	done := e.begun(running)
 	w.instead("finish", func(func() error) error { return errOffline })
 	end <- nil
 	tried := func(c tapped) bool { return c.script == "finish" && c.err != nil }
@@ -119,8 +116,7 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	w.instead("finish", nil)
 	e.Server.Restart()
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(done))
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	w.log.await(t, "the server is back", 1)
 	require.Equal(t, 1, w.log.count("the server does not answer"))
 }
@@ -250,8 +246,7 @@ func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 			forget("before its start")
 			w, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
 			forget("idle")
-			first := e.Put("q")
-			soon(t, "a job", running)
+			first := e.begun(running)
 			e.Put("q")
 			forget("busy")
 			asked := w.count(of("reserve"))

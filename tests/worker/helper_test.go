@@ -335,5 +335,25 @@ func passes() (qless.Handler, chan *qless.Job) {
 	return func(_ context.Context, job *qless.Job) error { jobs <- job; return nil }, jobs
 }
 
+// begun puts a job, and waits until a handler of hold runs it.
+func (e *env) begun(running <-chan *qless.Job, options ...qless.PutOption) (jid string) {
+	e.T.Helper()
+	jid = e.Put("q", options...)
+	soon(e.T, "a job", running)
+	return jid
+}
+
+// before returns a middleware that calls a function before the handler. An error is the job's.
+func before(do func(job *qless.Job) error) qless.Middleware {
+	return func(next qless.Handler) qless.Handler {
+		return func(ctx context.Context, job *qless.Job) error {
+			if err := do(job); err != nil {
+				return err
+			}
+			return next(ctx, job)
+		}
+	}
+}
+
 // nothing is a handler that does nothing.
 func nothing(context.Context, *qless.Job) error { return nil }

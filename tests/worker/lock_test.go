@@ -32,8 +32,7 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 	e.T.Helper()
 	handler, running, end, causes := holdCauses()
 	w = e.working(config, handler)
-	jid = e.Put("q")
-	soon(e.T, "a job", running)
+	jid = e.begun(running)
 	return w, jid, end, causes
 }
 
@@ -277,8 +276,7 @@ func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 				return errors.New("no")
 			})
 			w.start()
-			jid := e.Put("q")
-			soon(t, "a job", running)
+			jid := e.begun(running)
 			expires := e.Read(jid).Expires
 			early := expires.Sub(soon(t, "the end of the context", ended))
 			require.Less(t, early, 300*time.Millisecond, "the lock lasts that much longer")

@@ -96,14 +96,12 @@ var places = map[string]misplaced{
 		s.work = func(context.Context, *qless.Job) error { s.do(); return nil }
 	}),
 	"qless.Middleware": inGroups("K:panic", isGoexit, func(s *setting) {
-		s.middleware = func(next qless.Handler) qless.Handler {
-			return func(ctx context.Context, job *qless.Job) error {
-				if job.JID == "bad" {
-					s.do()
-				}
-				return next(ctx, job)
+		s.middleware = before(func(job *qless.Job) error {
+			if job.JID == "bad" {
+				s.do()
 			}
-		}
+			return nil
+		})
 	}),
 	"qless.WorkerConfig.Backoff": inGroups("K:panic", "K:panic", func(s *setting) {
 		s.worker.Backoff = func(*qless.Job, int, error) time.Duration { s.do(); return 0 }

@@ -360,8 +360,7 @@ func TestAnObserverMayAskTheWorker(t *testing.T) {
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	jid := e.Put("q")
-	soon(t, "a job", running)
+	jid := e.begun(running)
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	for _, kind := range []qless.JobEventKind{qless.JobEventStarted, qless.JobEventCanceled, qless.JobEventEnded} {
 		require.Equal(t, kind, soon(t, "an event", asked))

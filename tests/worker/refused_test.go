@@ -67,8 +67,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 	w.refuseOutcome("j", damage)
-	e.Put("q", qless.JID("j"))
-	soon(t, "the first run", running)
+	e.begun(running, qless.JID("j"))
 	end <- nil
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.refuseWith(nil)

@@ -78,8 +78,7 @@ func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
 
 func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
-	e.Put("q")
-	soon(t, "the job", running)
+	e.begun(running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Drain(t.Context()) }()
 	info := e.describedAs(w.Name(), "it is stopping", func(i *inspect.WorkerInfo) bool { return i.Stopping })

@@ -50,8 +50,7 @@ func TestAWorkerThatStopsLetsRunningJobsEnd(t *testing.T) {
 				"Stop": w.Stop, "Drain": w.Drain,
 				"the end of Run's context": func(context.Context) error { cancel(); return nil },
 			}[how]
-			jid := e.Put("q")
-			soon(t, "a job", running)
+			jid := e.begun(running)
 			stopped := w.stopping(stop)
 			next := e.Put("q")
 			require.Len(t, w.Stats().Running, 1)
@@ -106,16 +105,15 @@ func TestJobsThatAStoppedWorkerReleasesAreRunByAnother(t *testing.T) {
 
 func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	e := newLiveEnv(t)
-	running, end, over := make(chan bool, 1), make(chan bool), make(chan bool)
+	running, end, over := make(chan *qless.Job, 1), make(chan bool), make(chan bool)
 	config := qless.WorkerConfig{ShutdownTimeout: 50 * time.Millisecond}
-	w := e.working(config, func(context.Context, *qless.Job) error {
+	w := e.working(config, func(_ context.Context, job *qless.Job) error {
 		defer close(over)
-		running <- true
+		running <- job
 		<-end
 		return nil
 	})
-	jid := e.Put("q")
-	soon(t, "a job", running)
+	jid := e.begun(running)
 	w.stopLate(jid)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State)
 	close(end)
@@ -213,8 +211,7 @@ func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 		Schedules: []qless.Schedule{newSchedule("s", "@hourly", "q", "K", nil)},
 	})
 	for range 3 {
-		e.Put("q")
-		soon(t, "a job", running)
+		e.begun(running)
 	}
 	end <- nil
 	w.stopNow()
@@ -228,8 +225,7 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	w.offline.Store(true)
 	proxy.CutAll()
 	stopped := make(chan struct{})

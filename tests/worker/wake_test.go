@@ -289,8 +289,7 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
-	first := e.Put("q")
-	soon(t, "a job", running)
+	first := e.begun(running)
 	two := e.idleWorker()
 	for range 3 {
 		require.Equal(t, "complete", two.outcome(e.Put("q")).action)
