@@ -108,8 +108,8 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	done := e.begun(running)
 	w.instead("finish", func(func() error) error { return errOffline })
 	end <- nil
-	tried := func(c tapped) bool { return c.script == "finish" && c.err != nil }
-	eighth, ninth := w.await(t, "a try", 8, tried), w.await(t, "a try", 9, tried)
+	eighth := w.await(t, "a try", 8, unanswered("finish"))
+	ninth := w.await(t, "a try", 9, unanswered("finish"))
 	require.Greater(t, ninth.at.Sub(eighth.at), 500*time.Millisecond, "it does not spin")
 
 	e.Server.Kill()

@@ -95,9 +95,9 @@ type testWorker struct {
 // workersMade counts the workers of all tests, which need distinct names on the server.
 var workersMade atomic.Int32
 
-// worker creates a worker of the server, perhaps with a handler of the klass K. The poll interval is
-// an hour unless set by the config, so only wake-ups make the worker ask again. It is stopped with
-// the test.
+// worker creates a worker of the server, perhaps with a handler of the klass K. The poll interval
+// is an hour unless set by the config, so only wake-ups make the worker ask again. It is stopped
+// with the test.
 func (e *env) worker(config qless.WorkerConfig, handler ...qless.Handler) *testWorker {
 	e.T.Helper()
 	w := e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})

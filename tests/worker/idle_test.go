@@ -78,7 +78,11 @@ func TestWhatWakesAWorker(t *testing.T) {
 	onJob := func(act func(job *qless.Job) error) func(e *env) error {
 		return func(e *env) error { return act(e.Read("j")) }
 	}
+	cancel := onJob(func(job *qless.Job) error { return job.Cancel(ctx) })
 	complete := onJob(func(job *qless.Job) error { return job.Complete(ctx) })
+	fail := onJob(func(job *qless.Job) error { return job.Fail(ctx, "g", "m") })
+	next := onJob(func(job *qless.Job) error { return job.Next(ctx, "q") })
+	retry := onJob(func(job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) })
 	moveTo := func(queue string) func(e *env) error {
 		return onJob(func(job *qless.Job) error { return job.Move(ctx, queue) })
 	}
@@ -107,8 +111,8 @@ func TestWhatWakesAWorker(t *testing.T) {
 			require.NoError(e.T, e.Read("j").Fail(ctx, "g", "m"))
 		}, func(e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 5)) }},
 		"move":           {waitsElsewhere, moveTo("q")},
-		"a job moves on": {runsElsewhere, onJob(func(job *qless.Job) error { return job.Next(ctx, "q") })},
-		"retry":          {runsHere, onJob(func(job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) })},
+		"a job moves on": {runsElsewhere, next},
+		"retry":          {runsHere, retry},
 		"timeout":        {runsHere, func(e *env) error { return repairs.TimeOut(ctx, e.Client, "j") }},
 		"a dependency completes": {func(e *env) {
 			waits(e, "other")
@@ -120,8 +124,8 @@ func TestWhatWakesAWorker(t *testing.T) {
 			e.Put("q", qless.JID("j"), qless.DependsOn{"k"})
 		}, onJob(func(job *qless.Job) error { return job.Undepend(ctx, "k") })},
 		"a slot is free by complete": {fills, complete},
-		"a slot is free by fail":     {fills, onJob(func(job *qless.Job) error { return job.Fail(ctx, "g", "m") })},
-		"a slot is free by cancel":   {fills, onJob(func(job *qless.Job) error { return job.Cancel(ctx) })},
+		"a slot is free by fail":     {fills, fail},
+		"a slot is free by cancel":   {fills, cancel},
 		"a slot is free by a move":   {fills, moveTo("other")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,10 @@ func scheduled(schedules ...qless.Schedule) qless.WorkerConfig {
 
 func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 	q := []string{"q"}
-	daily := newSchedule("a", "@daily", "q", "K", nil)
+	every := func(id, queue, klass string) qless.Schedule {
+		return newSchedule(id, "@daily", queue, klass, nil)
+	}
+	daily := every("a", "q", "K")
 	configs := map[string]qless.WorkerConfig{
 		`WorkerConfig.Queues is empty`:                                      {},
 		`WorkerConfig.Queues[1] is empty`:                                   {Queues: []string{"q", ""}},
@@ -51,11 +54,11 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 			Queues: q, UnknownKlassDelay: -time.Minute,
 		},
 
-		`WorkerConfig.Schedules[1]: the ID is empty`:               scheduled(daily, newSchedule("", "@daily", "q", "K", nil)),
+		`WorkerConfig.Schedules[1]: the ID is empty`:               scheduled(daily, every("", "q", "K")),
 		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`: scheduled(daily, daily),
-		`schedule "\xff": the ID "\xff" is not UTF-8`:              scheduled(newSchedule("\xff", "@daily", "q", "K", nil)),
-		`schedule "a": the queue name is empty`:                    scheduled(newSchedule("a", "@daily", "", "K", nil)),
-		`schedule "a": the klass is empty`:                         scheduled(newSchedule("a", "@daily", "q", "", nil)),
+		`schedule "\xff": the ID "\xff" is not UTF-8`:              scheduled(every("\xff", "q", "K")),
+		`schedule "a": the queue name is empty`:                    scheduled(every("a", "", "K")),
+		`schedule "a": the klass is empty`:                         scheduled(every("a", "q", "")),
 		`schedule "a": Missed "never" is unknown`:                  scheduled(onMissed("never", daily)),
 		`schedule "a": the delay -1s is negative`: scheduled(
 			newSchedule("a", "@daily", "q", "K", nil, qless.Delay(-time.Second))),
@@ -64,10 +67,11 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 		`schedule "a": the spec is empty`: scheduled(newSchedule("a", " ", "q", "K", nil)),
 	}
 	for spec, problem := range map[string]string{
-		"61 * * * *":                  `end of range (61) above maximum (59): "61"`,
-		"* * * *":                     "needs 5 fields (minute, hour, day, month, weekday), has 4",
-		"CRON_TZ=Europe/Berlin":       "needs 5 fields (minute, hour, day, month, weekday), has 0",
-		"@sometimes":                  "@sometimes is not one of @yearly, @monthly, @weekly, @daily, @hourly and @every",
+		"61 * * * *":            `end of range (61) above maximum (59): "61"`,
+		"* * * *":               "needs 5 fields (minute, hour, day, month, weekday), has 4",
+		"CRON_TZ=Europe/Berlin": "needs 5 fields (minute, hour, day, month, weekday), has 0",
+		"@sometimes": "@sometimes is not one of " +
+			"@yearly, @monthly, @weekly, @daily, @hourly and @every",
 		"*/0 * * * *":                 `step of range must be a positive number: "*/0"`,
 		"0 0 30 2 *":                  "it is never due",
 		"@every 0s":                   "not an interval of a second or more",

@@ -56,7 +56,7 @@ func TestAnOutcomeThatDidNotArriveIsSentAgain(t *testing.T) {
 	e, w, proxy := proxiedEnv(t)
 	proxy.CutAfterRequest(scripts.Sent("finish"))
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.Put("q")))
-	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
+	require.Equal(t, 1, w.count(unanswered("finish")))
 }
 
 // The server ran the command, but no reply came.
@@ -126,7 +126,7 @@ func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 		return send()
 	})
 	require.NoError(t, w.Start(context.Background()))
-	w.await(t, "a lost answer", 1, func(c tapped) bool { return c.script == "reserve" && c.err != nil })
+	w.await(t, "a lost answer", 1, unanswered("reserve"))
 	require.True(t, w.Stats().Paused)
 	until(t, "the server has run the reserve", func() bool {
 		return e.Redis.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil

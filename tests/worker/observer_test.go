@@ -312,22 +312,31 @@ func TestAnObserverSeesWhatTheServerSaysToAnOutcome(t *testing.T) {
 func TestAnOutcomeThatIsNotDeliveredHoldsUpStopBriefly(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
-	e := newLiveEnv(t)
-	o := &witness{}
-	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: timeout, Observer: o.observe})
-	e.Server.Suspend()
-	defer e.Server.Resume()
-	before := time.Now()
-	done := w.stopping(w.Stop)
-	end <- nil
-	err := requireCode(t, stopped, soon(t, "the end of the worker", done))
-	require.GreaterOrEqual(t, time.Since(before), timeout)
-	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
-	require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
-	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
-	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
-	e.Server.Resume()
-	require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
+	for name, early := range map[string]bool{"before Stop": true, "during Stop": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			o := &witness{}
+			w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: timeout, Observer: o.observe})
+			e.Server.Suspend()
+			defer e.Server.Resume()
+			if early {
+				end <- nil
+			}
+			before := time.Now()
+			done := w.stopping(w.Stop)
+			if !early {
+				end <- nil
+			}
+			err := requireCode(t, stopped, soon(t, "the end of the worker", done))
+			require.GreaterOrEqual(t, time.Since(before), timeout)
+			require.Equal(t, "outcomes that the server did not take: 1", err.Message)
+			require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
+			require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
+			w.log.await(t, "the worker stopped before the server took all outcomes", 1)
+			e.Server.Resume()
+			require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
+		})
+	}
 }
 
 // A worker may take a lost job again.

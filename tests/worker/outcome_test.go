@@ -74,21 +74,17 @@ func (e *env) became(job *qless.Job) string {
 func TestWhatBecomesOfAJob(t *testing.T) {
 	// with returns a function that runs a job at a worker with a config, and checks the worker's
 	// report, the server's answer, and the state of the job.
-	with := func(
-		config qless.WorkerConfig, options ...qless.HandleOption,
-	) func(string, qless.Handler, string, string, ...qless.PutOption) {
-		return func(name string, handler qless.Handler, reported, became string, put ...qless.PutOption) {
+	with := func(config qless.WorkerConfig) func(string, qless.Handler, string, string, ...qless.PutOption) {
+		return func(name string, handler qless.Handler, reported, became string, options ...qless.PutOption) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				e := newLiveEnv(t)
 				e.Put("elsewhere", qless.JID("other"))
 				e.Put("done", qless.JID("done"))
 				require.NoError(t, e.Pop("done").Complete(t.Context()))
-				w := e.working(config, handler, options...)
-				got := w.outcome(e.Put("q", append(put, qless.JID("j"))...))
-				w.stop()
+				job, got := e.works(config, handler, append(options, qless.JID("j"))...)
 				require.Equal(t, reported, got.action+" "+got.answer)
-				require.Equal(t, became, e.became(e.Read("j")))
+				require.Equal(t, became, e.became(job))
 			})
 		}
 	}
@@ -141,14 +137,6 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:no *: no @`)
 	row("RetryIn, wrapped", wrapped(qless.RetryIn(time.Hour, no)),
 		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:no *: step 3: no @`)
-	hourly := qless.WorkerConfig{Backoff: inAnHour}
-	with(hourly)("the worker's Backoff", returns(no),
-		"retry 4", `scheduled q, 4/5 left, "changed", due in 1h0m0s, K:no *: no @`)
-	with(hourly, qless.Backoff(func(_ *qless.Job, _ int, err error) time.Duration {
-		require.ErrorIs(t, err, no)
-		return 2 * time.Hour
-	}))("the klass's Backoff", returns(no),
-		"retry 4", `scheduled q, 4/5 left, "changed", due in 2h0m0s, K:no *: no @`)
 	row("RetryIn without retries", returns(qless.RetryIn(-1, nil)),
 		"retry -1", `failed q, -1/0 left, "changed", K:error: , result "done"`, qless.Retries(0))
 	with(inGroup("mine"))("a FailGroup", returns(no),
@@ -300,6 +288,21 @@ func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	jid := e.Put("q", qless.Retries(5))
 	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 	require.InDelta(t, time.Second, e.dueIn("q", jid), float64(500*time.Millisecond))
+}
+
+func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
+	fails := answers(errors.New("no"))
+	e, w := workerEnv(t, qless.WorkerConfig{Backoff: inAnHour}, fails)
+	w.Handle("Own", fails, qless.Backoff(func(_ *qless.Job, _ int, err error) time.Duration {
+		require.EqualError(t, err, "no")
+		return 2 * time.Hour
+	}))
+	w.start()
+	own, jid := e.putKlass("q", "Own"), e.Put("q")
+	w.outcome(jid)
+	w.outcome(own)
+	require.InDelta(t, time.Hour, e.dueIn("q", jid), float64(time.Minute))
+	require.InDelta(t, 2*time.Hour, e.dueIn("q", own), float64(time.Minute))
 }
 
 func TestAPanicFailsTheJobWithItsStack(t *testing.T) {

@@ -203,12 +203,9 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 		w.instead(script, func(func() error) error { return errOffline })
 	}
 	require.NoError(t, w.Start(t.Context()))
-	refused := func(script string) func(c tapped) bool {
-		return func(c tapped) bool { return c.script == script && c.err != nil }
-	}
-	w.await(t, "a try", 3, refused("schedule.last"))
+	w.await(t, "a try", 3, unanswered("schedule.last"))
 	w.instead("schedule.last", nil)
-	w.await(t, "a try", 3, refused("schedule"))
+	w.await(t, "a try", 3, unanswered("schedule"))
 	w.once("schedule", func(send func() error) error {
 		return errors.Join(send(), errOffline) // done, but without an answer
 	})

@@ -234,6 +234,11 @@ func of(script string) func(tapped) bool {
 	return func(c tapped) bool { return c.script == script && c.err == nil }
 }
 
+// unanswered matches the calls of a script that have failed.
+func unanswered(script string) func(tapped) bool {
+	return func(c tapped) bool { return c.script == script && c.err != nil }
+}
+
 // reported is a worker's report about a job, and the server's answer.
 type reported struct{ action, answer string }
 

@@ -42,8 +42,8 @@ func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	require.Equal(t, "complete", e.idleWorker().outcome("j").action)
 }
 
-// quietPut puts a job like another client's script, but publishes nothing, except that before may do
-// so in the same step of the server.
+// quietPut puts a job like another client's script, but publishes nothing. The functions run before
+// that, in the same step of the server.
 func (e *env) quietPut(queue, jid string, before ...func(pipe redis.Pipeliner)) {
 	e.T.Helper()
 	ctx := e.T.Context()
