@@ -75,9 +75,9 @@ type misplaced struct {
 	told                 string // in the log; "" if described by the failure
 }
 
-// inGroups is a misplaced panic or Goexit that ends the job in a group. A block lets it run.
-func inGroups(panic, goexit string, install func(s *setting)) misplaced {
-	return misplaced{install: install, panic: panic, goexit: goexit}
+// inGroups is a misplaced misdeed: a panic or a Goexit ends the job in a group, a block lets it run.
+func inGroups(ofPanic, ofGoexit string, install func(s *setting)) misplaced {
+	return misplaced{install: install, panic: ofPanic, goexit: ofGoexit}
 }
 
 // always is a misplaced misdeed that ends the job like any other.
