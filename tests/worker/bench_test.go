@@ -26,8 +26,7 @@ func BenchmarkPickUp(b *testing.B) {
 }
 
 func benchmarkPickUp(b *testing.B, idle int) {
-	server := testkit.Start(b)
-	client := must(qless.New(server.Client(b), nil))(b)
+	client := must(qless.New(testkit.Start(b).Client(b), nil))(b)
 	taken := make(chan time.Time, 1)
 	for range idle {
 		worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
@@ -61,8 +60,7 @@ func BenchmarkWork(b *testing.B) {
 }
 
 func benchmarkWork(b *testing.B, concurrency int) {
-	server := testkit.Start(b)
-	client := must(qless.New(server.Client(b), nil))(b)
+	client := must(qless.New(testkit.Start(b).Client(b), nil))(b)
 	jobs := make([]qless.JobSpec, b.N)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Data: i}

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +38,6 @@ func (e *env) bulk(
 ) *bulkWorker {
 	e.T.Helper()
 	w := &bulkWorker{e.worker(config), e, make(chan bulkCall, 1000), make(chan error, 1000), nil}
-	w.handles = true
 	rows.HandleBulk(w.Worker, bulk, func(ctx context.Context, all []*qless.Member[int]) error {
 		w.calls <- bulkCall{ctx, slices.Clone(all)}
 		select {
@@ -52,9 +50,19 @@ func (e *env) bulk(
 	return w
 }
 
-// begin starts the worker, which may never be idle.
-func (w *bulkWorker) begin() {
+// bulkEnv is newLiveEnv with the worker of bulk.
+func bulkEnv(
+	t testing.TB, config qless.WorkerConfig, bulk qless.Bulk, options ...qless.HandleOption,
+) (*env, *bulkWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.bulk(config, bulk, options...)
+}
+
+// begin puts a number of rows, and starts the worker, which may never be idle.
+func (w *bulkWorker) begin(rows int, options ...qless.PutOption) {
 	w.e.T.Helper()
+	w.put(0, rows, options...)
 	require.NoError(w.e.T, w.Start(context.Background()))
 }
 
@@ -99,10 +107,8 @@ func (w *bulkWorker) holds(jobs int) {
 }
 
 func TestManyJobsAreHandledTogether(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 4}, qless.Bulk{Max: 100, Wait: time.Hour})
-	w.put(0, 1000)
-	w.begin()
+	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 4}, qless.Bulk{Max: 100, Wait: time.Hour})
+	w.begin(1000)
 	seen := map[int]bool{}
 	for range 10 {
 		numbers := w.called()
@@ -119,10 +125,8 @@ func TestManyJobsAreHandledTogether(t *testing.T) {
 }
 
 func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 20}, qless.Bulk{Max: 10})
-	w.put(0, 3)
-	w.begin()
+	_, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 20}, qless.Bulk{Max: 10})
+	w.begin(3)
 	require.Equal(t, []int{0, 1, 2}, w.called())
 	w.put(3, 4)
 	require.Equal(t, []int{3}, w.called(), "beside the first call")
@@ -132,9 +136,8 @@ func TestACallWithoutAWaitTakesWhatIsReady(t *testing.T) {
 }
 
 func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: 20 * time.Millisecond})
-	w.begin()
+	_, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: 20 * time.Millisecond})
+	w.begin(0)
 	w.put(0, 1)
 	require.Equal(t, []int{0}, w.called())
 	w.end <- nil
@@ -142,9 +145,7 @@ func TestACallBeginsWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.handles = true
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	rows.HandleBulk(w.Worker, qless.Bulk{Max: 4, Wait: time.Hour},
 		func(_ context.Context, all []*qless.Member[int]) error {
 			for _, m := range all {
@@ -161,8 +162,7 @@ func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
 			return qless.RetryIn(time.Hour, errors.New("all"))
 		})
 	b := &bulkWorker{testWorker: w, e: e}
-	b.put(0, 4, qless.Retries(2))
-	b.begin()
+	b.begin(4, qless.Retries(2))
 	for i, action := range []string{"retry", "fail", "complete", "release"} {
 		require.Equal(t, action, w.outcome(strconv.Itoa(i)).action)
 	}
@@ -175,13 +175,7 @@ func TestMembersHaveTheirOwnOutcomes(t *testing.T) {
 func TestACallThatDoesNotReturnFailsItsMembers(t *testing.T) {
 	for misdeed, group := range map[string]string{"panic": "Row:panic", "goexit": "Row:" + isGoexit[2:]} {
 		e := newLiveEnv(t)
-		panics := make(chan qless.JobEvent, 10)
-		w := e.worker(qless.WorkerConfig{Observer: func(event qless.JobEvent) {
-			if event.Kind == qless.JobEventPanicked {
-				panics <- event
-			}
-		}})
-		w.handles = true
+		w, o := e.watched(qless.WorkerConfig{})
 		rows.HandleBulk(w.Worker, qless.Bulk{Max: 2, Wait: time.Hour},
 			func(_ context.Context, all []*qless.Member[int]) error {
 				for _, m := range all {
@@ -194,13 +188,13 @@ func TestACallThatDoesNotReturnFailsItsMembers(t *testing.T) {
 				return nil
 			})
 		b := &bulkWorker{testWorker: w, e: e}
-		b.put(0, 2, qless.Retries(0))
-		b.begin()
-		e.fails("0", group)
-		e.fails("1", group)
-		if misdeed == "panic" {
-			require.ErrorContains(t, soon(t, "an event", panics).Err, "a misdeed")
-			soon(t, "another one", panics)
+		b.begin(2, qless.Retries(0))
+		for _, jid := range []string{"0", "1"} {
+			e.fails(jid, group)
+			if misdeed == "panic" {
+				o.ends(t, jid, qless.JobEventStarted, qless.JobEventPanicked)
+				require.ErrorContains(t, o.of(jid)[1].Err, "a misdeed")
+			}
 		}
 	}
 }
@@ -212,8 +206,7 @@ func TestACallHasJobsOfOneKey(t *testing.T) {
 		clear(job.Data) // a copy
 		return fmt.Sprint(n % 2)
 	}})
-	w.put(0, 7)
-	w.begin()
+	w.begin(7)
 	calls := [][]int{w.called(), w.called()}
 	slices.SortFunc(calls, slices.Compare)
 	require.Equal(t, [][]int{{0, 2, 4}, {1, 3, 5}}, calls)
@@ -230,7 +223,7 @@ func TestAJobWhoseKeyFailsKeepsItsData(t *testing.T) {
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, By: func(*qless.Job) string { panic("a misdeed") }})
 	w.put(0, 1, qless.Retries(0))
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:0", "data", "NaN").Err())
-	w.begin()
+	w.begin(0)
 	e.fails("0", "Row:panic")
 	require.Equal(t, "NaN", string(e.Read("0").Data))
 	w.stop()
@@ -242,10 +235,8 @@ func TestWaitingMembersAreReleased(t *testing.T) {
 		"stop":  func(w *bulkWorker) { w.stop() },
 		"drain": func(w *bulkWorker) { require.NoError(w.t, w.Drain(w.t.Context())) },
 	} {
-		e := newLiveEnv(t)
-		w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: time.Hour})
-		w.put(0, 3, qless.Retries(5))
-		w.begin()
+		e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 10, Wait: time.Hour})
+		w.begin(3, qless.Retries(5))
 		w.holds(3)
 		require.Equal(t, qless.StateRunning, e.Read("0").State)
 		end(w)
@@ -261,8 +252,7 @@ func TestLocksOfWaitingMembersAreKept(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), 12*time.Second))
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
-	w.put(0, 2)
-	w.begin()
+	w.begin(2)
 	w.holds(2)
 	w.await(t, "renewals", 1, of("renew"))
 	require.NoError(t, e.Cancel(t.Context(), "0"))
@@ -274,10 +264,8 @@ func TestLocksOfWaitingMembersAreKept(t *testing.T) {
 }
 
 func TestAMemberIsLostAlone(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour})
-	w.put(0, 2)
-	w.begin()
+	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour})
+	w.begin(2)
 	require.Equal(t, []int{0, 1}, w.called())
 	require.NoError(t, e.Cancel(t.Context(), "0"))
 	until(t, "the worker knows", func() bool { return w.Stats().Canceled == 1 })
@@ -300,7 +288,7 @@ func TestACallHasTheShortestMaxRunTime(t *testing.T) {
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour}, qless.MaxRunTime(time.Hour))
 	w.put(0, 1, qless.Retries(0))
 	w.put(1, 2, qless.Retries(0), qless.MaxRunTime(20*time.Millisecond))
-	w.begin()
+	w.begin(0)
 	w.called()
 	e.fails("0", "Row:max-run-time")
 	e.fails("1", "Row:max-run-time")
@@ -308,10 +296,8 @@ func TestACallHasTheShortestMaxRunTime(t *testing.T) {
 }
 
 func TestAStoppedWorkerEndsItsCalls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{ShutdownTimeout: -1}, qless.Bulk{Max: 2, Wait: time.Hour})
-	w.put(0, 2, qless.Retries(5))
-	w.begin()
+	e, w := bulkEnv(t, qless.WorkerConfig{ShutdownTimeout: -1}, qless.Bulk{Max: 2, Wait: time.Hour})
+	w.begin(2, qless.Retries(5))
 	w.called()
 	_ = w.Stop(t.Context())
 	w.becomes(qless.StateWaiting, 0, 1)
@@ -323,8 +309,7 @@ func TestAStoppedWorkerEndsItsCalls(t *testing.T) {
 func TestConcurrencyCountsCalls(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 2, Wait: time.Hour}, qless.Concurrency(1))
-	w.put(0, 8)
-	w.begin()
+	w.begin(8)
 	var all []int
 	for range 4 {
 		called := w.called()
@@ -342,8 +327,7 @@ func TestLimitsBoundTheMembersOfACall(t *testing.T) {
 	e := newLiveEnv(t)
 	require.NoError(t, e.Limit("l").Set(t.Context(), qless.LimitConfig{Concurrency: 3}))
 	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 10})
-	w.put(0, 6, qless.Limits{"l"})
-	w.begin()
+	w.begin(6, qless.Limits{"l"})
 	require.Equal(t, []int{0, 1, 2}, w.called())
 	w.end <- nil
 	for done := 3; done < 6; {
@@ -355,52 +339,37 @@ func TestLimitsBoundTheMembersOfACall(t *testing.T) {
 
 func TestEventsOfMembersAreTheirOwn(t *testing.T) {
 	e := newLiveEnv(t)
-	var mu sync.Mutex
-	events := map[string][]qless.JobEventKind{}
-	w := e.bulk(qless.WorkerConfig{Observer: func(event qless.JobEvent) {
-		mu.Lock()
-		defer mu.Unlock()
-		events[event.JID] = append(events[event.JID], event.Kind)
-	}}, qless.Bulk{Max: 2, Wait: time.Hour})
+	o := &witness{}
+	w := e.bulk(qless.WorkerConfig{Observer: o.observe}, qless.Bulk{Max: 2, Wait: time.Hour})
 	wrapped := make(chan string, 10)
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			wrapped <- job.JID
-			return next(ctx, job)
-		}
-	})
-	w.put(0, 1)
-	w.begin()
+	w.Use(before(func(job *qless.Job) error { wrapped <- job.JID; return nil }))
+	w.begin(1)
 	w.holds(1)
 	require.Empty(t, w.Stats().Running)
-	mu.Lock()
-	require.Empty(t, events)
-	mu.Unlock()
+	require.Empty(t, o.of("0"))
 	w.put(1, 2)
 	w.called()
 	require.Len(t, w.Stats().Running, 2)
 	w.end <- nil
 	w.stop()
-	both := []qless.JobEventKind{qless.JobEventStarted, qless.JobEventEnded}
-	require.Equal(t, map[string][]qless.JobEventKind{"0": both, "1": both}, events)
+	for _, jid := range []string{"0", "1"} {
+		o.ends(t, jid, qless.JobEventStarted)
+	}
 	require.ElementsMatch(t, []string{"0", "1"}, []string{<-wrapped, <-wrapped})
 }
 
 // A job with wrong data, or ended by a middleware, is no member.
 func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			if job.JID == "1" {
-				return qless.FailWith("refused", nil)
-			}
-			return next(ctx, job)
+	e, w := bulkEnv(t, qless.WorkerConfig{}, qless.Bulk{Max: 3, Wait: time.Hour})
+	w.Use(before(func(job *qless.Job) error {
+		if job.JID == "1" {
+			return qless.FailWith("refused", nil)
 		}
-	})
+		return nil
+	}))
 	w.put(0, 2)
 	must(e.Queue("q").Put(t.Context(), "Row", "text", qless.JID("2")))(t)
-	w.begin()
+	w.begin(0)
 	require.Equal(t, []int{0}, w.called())
 	w.end <- nil
 	w.becomes(qless.StateComplete, 0)
@@ -409,14 +378,13 @@ func TestACallBeginsWithoutThoseThatFailBefore(t *testing.T) {
 }
 
 func TestOtherKlassesRunBesideBulkCalls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Concurrency: 3}, qless.Bulk{Max: 10, Wait: time.Hour})
+	e, w := bulkEnv(t, qless.WorkerConfig{Concurrency: 3}, qless.Bulk{Max: 10, Wait: time.Hour})
 	w.Handle("K", nothing)
 	for i := range 100 {
 		w.put(i, i+1)
 		e.Put("q")
 	}
-	w.begin()
+	w.begin(0)
 	for range 10 {
 		require.Len(t, w.called(), 10)
 		w.end <- nil
@@ -442,8 +410,7 @@ func TestABulkHandlerMustBeValid(t *testing.T) {
 }
 
 func TestABulkHandlerIsTestedWithOneJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	_, w := workerEnv(t, qless.WorkerConfig{})
 	own := errors.New("own")
 	rows.HandleBulk(w.Worker, qless.Bulk{Max: 2},
 		func(_ context.Context, all []*qless.Member[int]) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,8 +43,7 @@ func (e *env) capped(most int) (w *testWorker, running chan *qless.Job, end chan
 
 func (e *env) putKlass(queue, klass string, options ...qless.PutOption) string {
 	e.T.Helper()
-	jid := must(e.Queue(queue).Put(e.T.Context(), klass, nil, options...))(e.T)
-	return jid
+	return must(e.Queue(queue).Put(e.T.Context(), klass, nil, options...))(e.T)
 }
 
 func TestNoMoreJobsRunAtOnceThanAllowed(t *testing.T) {
@@ -132,8 +130,7 @@ func TestAJobOverTheConcurrencyKeepsItsPlace(t *testing.T) {
 		soon(t, "a job that runs", running)
 	}
 	require.Equal(t, "release", w.outcome("j7").action)
-	jobs := must(e.Queue("q").Peek(t.Context(), 10))(t)
-	require.Equal(t, waiting[2:], jids(jobs))
+	require.Equal(t, waiting[2:], jids(must(e.Queue("q").Peek(t.Context(), 10))(t)))
 	for _, jid := range waiting[2:] {
 		end <- nil
 		require.Equal(t, jid, soon(t, "the next job", running).JID)
@@ -171,8 +168,7 @@ func TestAFullKlassIsNotAskedFor(t *testing.T) {
 func TestAWorkerPassesOnAWakeUpForAFullKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w, running, _ := e.capped(1)
-	e.putKlass("q", "K")
-	soon(t, "the job that runs", running)
+	e.begun(running)
 	e.putKlass("q", "K", qless.JID("over"))
 	require.Equal(t, "release", w.outcome("over").action)
 	other := e.idleWorker("q")
@@ -187,8 +183,7 @@ func TestAWorkerPassesOnAWakeUpForAFullKlass(t *testing.T) {
 func TestAPausedWorkerLeavesTheQueueOfAFullKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w, running, end := e.capped(1)
-	e.putKlass("q", "K")
-	soon(t, "the job that runs", running)
+	e.begun(running)
 	e.putKlass("q", "K", qless.JID("over"))
 	require.Equal(t, "release", w.outcome("over").action)
 	w.Pause()
@@ -197,8 +192,7 @@ func TestAPausedWorkerLeavesTheQueueOfAFullKlass(t *testing.T) {
 }
 
 func TestConcurrencyOfAPatternIsForAllItsKlasses(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	handler, running, end := hold()
 	w.Handle("Img::*", handler, qless.Concurrency(1))
 	w.start()
@@ -217,10 +211,8 @@ func TestValuesOfConcurrency(t *testing.T) {
 		e.worker(qless.WorkerConfig{}).Handle("K", nothing, qless.Concurrency(-1))
 	})
 	for _, most := range []qless.Concurrency{0, 3, 100} {
-		w := e.worker(qless.WorkerConfig{Concurrency: 3})
 		handler, running, end := hold()
-		w.Handle("K", handler, most)
-		w.start()
+		w := e.working(qless.WorkerConfig{Concurrency: 3}, handler, most)
 		for range 3 {
 			e.Put("q")
 		}
@@ -258,28 +250,23 @@ func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			options := limit(e)
-			var mu sync.Mutex
-			var starts []time.Duration
+			const jobs = 12
+			started := make(chan time.Duration, jobs)
 			for range 2 {
 				w := e.worker(qless.WorkerConfig{Concurrency: 4})
 				w.Handle("K", func(_ context.Context, job *qless.Job) error {
-					at := e.started(job.JID)
-					mu.Lock()
-					defer mu.Unlock()
-					starts = append(starts, at)
+					started <- e.started(job.JID)
 					return nil
 				})
 				require.NoError(t, w.Start(t.Context()))
 			}
-			const jobs = 12
 			for range jobs {
 				e.Put("q", options...)
 			}
-			until(t, "all jobs have run without a poll", func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return len(starts) == jobs
-			})
+			var starts []time.Duration
+			for range jobs {
+				starts = append(starts, soon(t, "a start without a poll", started))
+			}
 			slices.Sort(starts)
 			for i := 3; i < jobs; i++ {
 				require.GreaterOrEqual(t, starts[i]-starts[i-3], 400*time.Millisecond-time.Microsecond)

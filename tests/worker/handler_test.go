@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
@@ -31,37 +29,31 @@ func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 }
 
 func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	var mu sync.Mutex
-	var steps []string
-	step := func(name string) {
-		mu.Lock()
-		defer mu.Unlock()
-		steps = append(steps, name)
-	}
+	e, w := workerEnv(t, qless.WorkerConfig{})
+	steps := make(chan string, 10)
 	around := func(name string) qless.Middleware {
 		return func(next qless.Handler) qless.Handler {
 			return func(ctx context.Context, job *qless.Job) error {
-				step(name + " in")
-				defer step(name + " out")
+				steps <- name + " in"
+				defer func() { steps <- name + " out" }()
 				return next(ctx, job)
 			}
 		}
 	}
 	w.Use(around("first"), around("second"))
-	w.Handle("K", func(context.Context, *qless.Job) error { step("work"); return nil })
+	w.Handle("K", func(context.Context, *qless.Job) error { steps <- "work"; return nil })
 	w.Use(around("third"))
 	w.start()
 	w.outcome(e.Put("q"))
-	require.Equal(t, []string{
+	for _, step := range []string{
 		"first in", "second in", "third in", "work", "third out", "second out", "first out",
-	}, steps)
+	} {
+		require.Equal(t, step, <-steps)
+	}
 }
 
 func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Use(func(next qless.Handler) qless.Handler {
 		return func(ctx context.Context, job *qless.Job) error {
 			if err := next(ctx, job); err != nil {
@@ -77,30 +69,8 @@ func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
 	require.Equal(t, "by-middleware", e.Read(jid).Failure.Group)
 }
 
-type letter struct {
-	To    string
-	Count int
-}
-
-func TestHandleDecodesTheData(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	letters := make(chan letter, 2)
-	w.Handle("Letter", qless.Typed(func(_ context.Context, job *qless.Job, data letter) error {
-		data.Count += len(job.Tags)
-		letters <- data
-		return nil
-	}))
-	w.start()
-	jid, err := e.Queue("q").Put(t.Context(), "Letter", letter{To: "ann", Count: 2}, qless.Tags{"a"})
-	require.NoError(t, err)
-	require.Equal(t, letter{To: "ann", Count: 3}, soon(t, "a letter", letters))
-	require.Equal(t, "complete", w.outcome(jid).action)
-}
-
 func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	called := make(chan string, 10)
 	for _, pattern := range []string{"*", "Mail::*", "Mail::Slow::*", "Mail::Welcome", "Mail"} {
 		w.Handle(pattern, func(context.Context, *qless.Job) error { called <- pattern; return nil })
@@ -117,8 +87,7 @@ func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 }
 
 func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Minute})
+	e, w := workerEnv(t, qless.WorkerConfig{UnknownKlassDelay: time.Minute})
 	w.Handle("Known", nothing)
 	w.start()
 	before := time.Now()
@@ -139,8 +108,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 		at := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()
 		require.InDelta(t, before.Add(time.Minute).Unix(), at, 5)
 	}
-	jid := e.putKlass("q", "Other")
-	w.outcome(jid)
+	w.outcome(e.putKlass("q", "Other"))
 	w.log.await(t, "no handler for the klass", 2)
 	require.Equal(t, 1, w.log.count("klass=K "), "it is reported once a minute")
 	require.Equal(t, 1, w.log.count("klass=Other "))
@@ -155,13 +123,12 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 		for retries, answer := range map[qless.Retries]string{0: "-1", 5: "4"} {
 			t.Run(fmt.Sprint(name, "/", retries), func(t *testing.T) {
 				e := newLiveEnv(t)
-				w := e.worker(qless.WorkerConfig{MaxRunTime: c.worker, Backoff: inAnHour})
 				causes := make(chan error, 1)
-				w.Handle("K", loses(func(ctx context.Context, _ *qless.Job) error {
+				config := qless.WorkerConfig{MaxRunTime: c.worker, Backoff: inAnHour}
+				w := e.working(config, loses(func(ctx context.Context, _ *qless.Job) error {
 					context.AfterFunc(ctx, func() { causes <- context.Cause(ctx) })
 					return nil
 				}), qless.MaxRunTime(c.klass))
-				w.start()
 				began := time.Now()
 				options := []qless.PutOption{retries}
 				if c.job > 0 {
@@ -242,16 +209,8 @@ func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
 	want := map[string]string{"traceparent": "00-1"}
 	seen := make(chan map[string]string, 2)
 	w := e.worker(qless.WorkerConfig{})
-	w.Use(func(next qless.Handler) qless.Handler {
-		return func(ctx context.Context, job *qless.Job) error {
-			seen <- job.Headers
-			return next(ctx, job)
-		}
-	})
-	w.Handle("K", func(_ context.Context, job *qless.Job) error {
-		seen <- job.Headers
-		return nil
-	})
+	w.Use(before(func(job *qless.Job) error { seen <- job.Headers; return nil }))
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { seen <- job.Headers; return nil })
 	w.start()
 	w.ends(e.Put("q", qless.Headers(want)))
 	require.Equal(t, want, soon(t, "the middleware", seen))
@@ -309,8 +268,7 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 }
 
 func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
+	e, w := workingEnv(t, qless.WorkerConfig{}, func(context.Context, *qless.Job) error {
 		t.Error("the handler was called")
 		return nil
 	})
@@ -364,8 +322,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 		"nil is an outcome": {[]int{3, 4}, 7, &qless.Outcome{Action: qless.ActionComplete}, "7", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{})
+			e, w := workerEnv(t, qless.WorkerConfig{})
 			w.Handle("K", qless.TypedResult(
 				func(context.Context, *qless.Job, []int) (any, error) { return c.result, c.err }))
 			jid := must(e.Queue("q").Put(t.Context(), "K", c.data, qless.Retries(0)))(t)
@@ -381,8 +338,7 @@ func TestWhatAHandlerReturnsIsTheResult(t *testing.T) {
 }
 
 func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "b"}})
+	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "b"}})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		if job.Queue == "b" {
 			return nil
@@ -394,12 +350,106 @@ func TestAResultSetInAnEarlierQueueIsThatOfTheJob(t *testing.T) {
 	})
 	jid := e.Put("q")
 	w.start()
-	var result qless.Result
-	require.Eventually(t, func() bool {
-		var err error
-		result, err = e.Result(t.Context(), jid)
-		return err == nil
-	}, testkit.Patience, time.Millisecond)
+	w.await(t, "the end", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "complete" })
+	result := must(e.Result(t.Context(), jid))(t)
 	require.Equal(t, qless.StateComplete, result.State)
 	require.Equal(t, `"early"`, string(result.Data))
+}
+
+func TestFirstProgressAtOnceAndLastBeforeTheOutcome(t *testing.T) {
+	for name, err := range map[string]error{"complete": nil, "failed": qless.FailWith("g", errors.New("m"))} {
+		t.Run(name, func(t *testing.T) {
+			e, w := workerEnv(t, qless.WorkerConfig{})
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				for done := range 100 {
+					require.NoError(t, job.SetProgress(ctx, done, 1000, fmt.Sprint("step ", done)))
+					if done == 0 {
+						w.await(t, "the first progress", 1, of("progress"))
+					}
+				}
+				return err
+			})
+			w.start()
+			jid := e.Put("q")
+			require.Equal(t, map[string]string{"complete": "complete", "failed": "fail"}[name], w.outcome(jid).action)
+			got := e.Read(jid).Progress
+			require.NotNil(t, got)
+			require.Equal(t, "step 99", got.Note)
+			require.Equal(t, 1, got.Attempt)
+			first := w.await(t, "the first progress", 1, of("progress"))
+			require.Equal(t, []string{"0", "1000", "step 0"}, first.args[3:])
+		})
+	}
+}
+
+func TestProgressIsSentOnceASecondAndAtOnceWhenDone(t *testing.T) {
+	e := newLiveEnv(t)
+	end := make(chan bool)
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+		for begun, done := time.Now(), 0; done < 2 || time.Since(begun) < 1500*time.Millisecond; done++ {
+			require.NoError(t, job.SetProgress(ctx, done, 1<<40, ""))
+		}
+		err := job.SetProgress(ctx, 1<<40, 1<<40, "")
+		<-end
+		return err
+	})
+	jid := e.Put("q")
+	until(t, "all is done", func() bool {
+		p := e.Read(jid).Progress
+		return p != nil && p.Done == p.Total
+	})
+	w.await(t, "the first, one a second later, and the last", 3, of("progress"))
+	require.Less(t, w.count(of("progress")), 20)
+	close(end)
+	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestProgressOfALostRunIsDropped(t *testing.T) {
+	e := newLiveEnv(t)
+	var refused error
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+		require.NoError(t, job.SetProgress(ctx, 1, 3, ""))
+		<-ctx.Done()
+		refused = job.SetProgress(ctx, 2, 3, "")
+		return nil
+	})
+	jid := e.Put("q")
+	until(t, "the progress", func() bool { return e.Read(jid).Progress != nil })
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	w.stop()
+	requireCode(t, qless.ErrLockLost, refused)
+}
+
+func TestProgressOutlivesAnOutage(t *testing.T) {
+	t.Parallel()
+	end := make(chan bool)
+	e, w := workerEnv(t, qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+		err := job.SetProgress(ctx, 1, 3, "")
+		<-end
+		return err
+	})
+	refusals := 0
+	w.instead("progress", func(send func() error) error {
+		if refusals++; refusals < 3 {
+			return errors.New("connection lost")
+		}
+		return send()
+	})
+	w.start()
+	jid := e.Put("q")
+	until(t, "the progress", func() bool { return e.Read(jid).Progress != nil })
+	close(end)
+	require.Equal(t, "complete", w.outcome(jid).action)
+	require.GreaterOrEqual(t, refusals, 3)
+}
+
+func TestAServerThatRefusesProgressDoesNotDisturbTheJob(t *testing.T) {
+	e, w := workerEnv(t, qless.WorkerConfig{})
+	w.refuseScript("progress", serverError("NOPERM no"))
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 3, 3, "") })
+	w.start()
+	for range 2 {
+		require.Equal(t, "complete", w.outcome(e.Put("q")).action)
+	}
+	require.Equal(t, 1, w.log.count("refuses the progress"))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,16 +23,18 @@ func TestAWorkerIsUnhealthyWhileTheServerDoesNotAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{PollInterval: 100 * time.Millisecond}).start()
+			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
 			require.NoError(t, w.Healthy())
 			answered := w.Stats().LastAnswer
 			c.lose(e)
 			defer c.find(e)
-			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+			w.unhealthy()
 			err := requireCode(t, qless.ErrUnavailable, w.Healthy())
 			require.Contains(t, err.Message, "has not answered")
+			w.log.await(t, "the server does not answer", 1)
+			require.Zero(t, w.log.count("the server refuses"))
 			c.find(e)
-			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
+			w.healthy()
 			require.True(t, w.Stats().LastAnswer.After(answered))
 		})
 	}
@@ -50,17 +53,16 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	healthyFor(5) // it has no free slots
 
 	asked, answer := w.gate("finish", false)
 	end <- nil
 	soon(t, "an outcome", asked)
 	require.NoError(t, w.Healthy(), "the server may take its time")
-	until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+	w.unhealthy()
 	answer()
-	until(t, "it is healthy", func() bool { return w.Healthy() == nil })
+	w.healthy()
 
 	w.Pause()
 	w.departed()
@@ -68,8 +70,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 }
 
 func TestOnlyARunningWorkerIsHealthy(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	_, w := workerEnv(t, qless.WorkerConfig{})
 	stopped := qless.ErrStopped
 	require.Contains(t, requireCode(t, stopped, w.Healthy()).Message, "not started")
 	w.start()
@@ -79,12 +80,10 @@ func TestOnlyARunningWorkerIsHealthy(t *testing.T) {
 }
 
 func TestStatsTellWhatRuns(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{Queues: []string{"q", "mail-*"}})
+	e, w, running, end := busyEnv(t, qless.WorkerConfig{Queues: []string{"q", "mail-*"}})
 	before := time.Now()
 	for _, jid := range []string{"b", "a"} {
-		e.Put("q", qless.JID(jid))
-		soon(t, "a job", running)
+		e.begun(running, qless.JID(jid))
 	}
 	stats := w.Stats()
 	require.Len(t, stats.Running, 2)
@@ -106,20 +105,18 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w, running, end := e.busyWorker(qless.WorkerConfig{})
-	done := e.Put("q")
-	soon(t, "a job", running)
+	done := e.begun(running)
 	w.instead("finish", func(func() error) error { return errOffline })
 	end <- nil
-	tried := func(c tapped) bool { return c.script == "finish" && c.err != nil }
-	eighth, ninth := w.await(t, "a try", 8, tried), w.await(t, "a try", 9, tried)
+	eighth := w.await(t, "a try", 8, unanswered("finish"))
+	ninth := w.await(t, "a try", 9, unanswered("finish"))
 	require.Greater(t, ninth.at.Sub(eighth.at), 500*time.Millisecond, "it does not spin")
 
 	e.Server.Kill()
 	w.instead("finish", nil)
 	e.Server.Restart()
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(done))
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	w.log.await(t, "the server is back", 1)
 	require.Equal(t, 1, w.log.count("the server does not answer"))
 }
@@ -139,8 +136,12 @@ func (e *env) setPassword(password string) {
 }
 
 // do runs a command that must succeed.
-func (e *env) do(args ...any) {
+func (e *env) do(command string) {
 	e.T.Helper()
+	var args []any
+	for _, word := range strings.Fields(command) {
+		args = append(args, word)
+	}
 	require.NoError(e.T, e.Redis.Do(e.T.Context(), args...).Err())
 }
 
@@ -163,13 +164,13 @@ func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 		word, hint    string
 	}{
 		"the user lacks a permission": {
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-evalsha") },
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+evalsha") },
+			func(e *env, _ *testWorker) { e.do("acl setuser default -evalsha") },
+			func(e *env, _ *testWorker) { e.do("acl setuser default +evalsha") },
 			qless.ErrServer, "NOPERM", "grant the user the permissions in docs/security.md",
 		},
 		"the user lacks what a script needs": {
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-exists") },
-			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+exists") },
+			func(e *env, _ *testWorker) { e.do("acl setuser default -exists") },
+			func(e *env, _ *testWorker) { e.do("acl setuser default +exists") },
 			qless.ErrServer, "", "grant the user the permissions in docs/security.md",
 		},
 		"the password was changed": {
@@ -180,87 +181,55 @@ func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 		"it is a replica": {
 			func(e *env, _ *testWorker) {
 				host, port, _ := net.SplitHostPort(testkit.Start(e.T).Addr())
-				e.do("replicaof", host, port)
+				e.do("replicaof " + host + " " + port)
 			},
-			func(e *env, _ *testWorker) { e.do("replicaof", "no", "one") },
+			func(e *env, _ *testWorker) { e.do("replicaof no one") },
 			qless.ErrUnavailable, "", "connect to the master",
 		},
 		"the memory is full": {
 			func(e *env, w *testWorker) {
-				e.do("config", "set", "maxmemory", "1")
+				e.do("config set maxmemory 1")
 				w.instead("reserve", func(func() error) error { // it may need no memory itself
 					return cmp.Or(e.Redis.Set(e.T.Context(), "key", "value", 0).Err(), errOffline)
 				})
 			},
 			func(e *env, w *testWorker) {
 				w.instead("reserve", nil)
-				e.do("config", "set", "maxmemory", "0")
+				e.do("config set maxmemory 0")
 			},
 			qless.ErrServer, "OOM", "free memory or raise maxmemory",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.working(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}, nothing)
+			e, w := workingEnv(t, qless.WorkerConfig{PollInterval: 50 * time.Millisecond}, nothing)
 			require.NoError(t, w.Healthy())
 			c.refuse(e, w)
 			w.log.await(t, "qless: the server refuses", 1)
 			w.log.await(t, c.hint, 1)
-			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
-			until(t, "it reports the server's error", func() bool {
-				err := w.Healthy()
-				return errors.Is(err, c.code)
-			})
+			until(t, "it reports the server's error", func() bool { return errors.Is(w.Healthy(), c.code) })
 			require.Contains(t, requireCode(t, c.code, w.Healthy()).Message, "the server refuses: "+c.word)
 
 			c.allow(e, w)
 			w.log.await(t, "the server is back", 1)
-			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
+			w.healthy()
 			require.Equal(t, "complete", w.outcome(e.Put("q")).action)
 		})
 	}
 }
 
-func TestAHangingServerIsNotReportedAsRefusing(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
-	e.Server.Kill()
-	w.log.await(t, "the server does not answer", 1)
-	require.Zero(t, w.log.count("the server refuses"))
-	e.Server.Restart()
-}
-
 // The worker's last message may be accepted, but that says nothing about the others.
-func TestAServerThatRefusesIsNotBackWhenTheWorkerStops(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
-	w.refuseWith(func(script string, args []any) error {
-		if script == "reserve" && args[7] != "0" { // it may report that it wants nothing
-			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
-		}
-		return nil
-	})
-	w.log.await(t, "qless: the server refuses", 1)
-	w.stop()
-	require.Zero(t, w.log.count("the server is back"))
-	require.Zero(t, w.log.count("does not answer"))
-}
-
-func TestWhatTheServerRefusesIsSaidOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
-	refused := make(chan bool, 1000)
-	w.refuseWith(func(script string, _ []any) error {
-		if script != "reserve" {
-			return nil
-		}
-		refused <- true
-		return serverError("OOM command not allowed when used memory > 'maxmemory'.")
-	})
+func TestARefusalIsSaidOnceAndNotBackAtTheStop(t *testing.T) {
+	w := newLiveEnv(t).worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	refused := w.refuseIf(func(script string, args []any) bool {
+		return script == "reserve" && args[7] != "0" // it may report that it wants nothing
+	}, serverError("OOM command not allowed when used memory > 'maxmemory'."))
 	for range 6 {
 		soon(t, "a refusal", refused)
 	}
 	require.Equal(t, 1, w.log.count("qless: the server refuses"))
+	w.stop()
+	require.Zero(t, w.log.count("the server is back"))
+	require.Zero(t, w.log.count("does not answer"))
 }
 
 // If the queue runs one job at a time, a reserve that overtakes an outcome finds nothing.
@@ -277,8 +246,7 @@ func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 			forget("before its start")
 			w, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
 			forget("idle")
-			first := e.Put("q")
-			soon(t, "a job", running)
+			first := e.begun(running)
 			e.Put("q")
 			forget("busy")
 			asked := w.count(of("reserve"))
@@ -290,72 +258,61 @@ func TestOutcomesAreSentFirstAfterScriptsWereFlushed(t *testing.T) {
 	}
 }
 
-// unwritable runs a test on a server refusing all writes, for each way to refuse.
-func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) {
-	for what, commands := range map[string][2][]any{
-		"a replica": {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
-		"a master without replicas": {
-			{"config", "set", "min-replicas-to-write", "1"}, {"config", "set", "min-replicas-to-write", "0"},
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			do := func(args []any) func(e *env) {
-				return func(e *env) { require.NoError(t, e.Redis.Do(t.Context(), args...).Err()) }
-			}
-			test(t, func(e *env) {
-				do(commands[0])(e)
-				e.needRefusals(func() { do(commands[1])(e) })
-			}, do(commands[1]))
-		})
-	}
-}
-
 // needRefusals skips the test if the server lets scripts write anyway, like Redis 6.2.5 without
 // replicas.
-func (e *env) needRefusals(end func()) {
+func (e *env) needRefusals() {
 	err := e.Redis.Eval(e.T.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
 	if err == nil {
-		end()
 		e.T.Skip("scripts of this server write all the same")
 	}
 }
 
 func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
-	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
-		e := newLiveEnv(t)
-		e.Set("heartbeat", 12)
-		w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}, PollInterval: 50 * time.Millisecond})
-		lost, finish := make(chan error, 1), make(chan error)
-		w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-			err := <-finish
-			if job.JID == "long" {
-				lost <- context.Cause(ctx)
+	for what, c := range map[string]struct{ begin, end string }{
+		"a replica": {"replicaof 127.0.0.1 1", "replicaof no one"},
+		"a master without replicas": {
+			"config set min-replicas-to-write 1", "config set min-replicas-to-write 0",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.Set("heartbeat", 12)
+			lost, finish := make(chan error, 1), make(chan error)
+			config := qless.WorkerConfig{
+				Queues: []string{"q", "p"}, PollInterval: 50 * time.Millisecond,
 			}
-			return err
+			w := e.working(config, func(ctx context.Context, job *qless.Job) error {
+				err := <-finish
+				if job.JID == "long" {
+					lost <- context.Cause(ctx)
+				}
+				return err
+			})
+			e.Put("q", qless.JID("long"))
+			e.Put("q", qless.JID("bad"))
+			until(t, "both jobs run", func() bool { return len(w.Stats().Running) == 2 })
+			e.do(c.begin)
+			defer e.do(c.end) // the worker is stopped after that
+			e.needRefusals()
+			w.unhealthy()
+			w.log.await(t, "could not renew locks", 1)
+			finish <- qless.FailWith("group", errors.New("bad"))
+			finish <- qless.FailWith("group", errors.New("bad"))
+			require.NoError(t, soon(t, "the end of the long job", lost))
+			e.do(c.end)
+			for _, jid := range []string{"long", "bad"} {
+				until(t, "the outcome of "+jid, func() bool { return e.Read(jid).State == qless.StateFailed })
+			}
+			require.Zero(t, w.Stats().Lost)
 		})
-		w.start()
-		e.Put("q", qless.JID("long"))
-		e.Put("q", qless.JID("bad"))
-		until(t, "both jobs run", func() bool { return len(w.Stats().Running) == 2 })
-		begin(e)
-		until(t, "the worker is unhealthy", func() bool { return w.Healthy() != nil })
-		w.log.await(t, "could not renew locks", 1)
-		finish <- qless.FailWith("group", errors.New("bad"))
-		finish <- qless.FailWith("group", errors.New("bad"))
-		require.NoError(t, soon(t, "the end of the long job", lost))
-		end(e)
-		for _, jid := range []string{"long", "bad"} {
-			until(t, "the outcome of "+jid, func() bool { return e.Read(jid).State == qless.StateFailed })
-		}
-		require.Zero(t, w.Stats().Lost)
-	})
+	}
 }
 
 func TestAReserveInTurnsReturnsWhenJobsCannotBeTaken(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
-	require.NoError(t, e.Redis.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
+	e.do("acl setuser default -zremrangebyrank")
 	reply := must(e.Run(t.Context(), "reserve", "", "w1", "1", "10", "2", "order", "round-robin", "q", "p"))(t)
 	require.Len(t, reply, 4)
 	require.Equal(t, 1, e.Counts("q").Waiting)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,20 +87,24 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 type testWorker struct {
 	*qless.Worker
 	*tap
-	handles bool // a handler is registered
-	t       testing.TB
-	log     *journal
-	rdb     *redis.Client
+	t   testing.TB
+	log *journal
+	rdb *redis.Client
 }
 
 // workersMade counts the workers of all tests, which need distinct names on the server.
 var workersMade atomic.Int32
 
-// worker creates a worker of the server. The poll interval is an hour unless set by the config, so
-// only wake-ups make the worker ask again. It is stopped with the test.
-func (e *env) worker(config qless.WorkerConfig) *testWorker {
+// worker creates a worker of the server, perhaps with a handler of the klass K. The poll interval
+// is an hour unless set by the config, so only wake-ups make the worker ask again. It is stopped
+// with the test.
+func (e *env) worker(config qless.WorkerConfig, handler ...qless.Handler) *testWorker {
 	e.T.Helper()
-	return e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
+	w := e.workerAt(e.Server.Addr(), config, qless.ClientConfig{})
+	for _, work := range handler {
+		w.Handle("K", work)
+	}
+	return w
 }
 
 // workerAt creates a worker that reaches the server at an address. The worker's clock is the
@@ -110,7 +113,7 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 	e.T.Helper()
 	connection := testkit.Options(addr)
 	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
-	w := &testWorker{t: e.T, tap: newTap(e.Redis), log: newJournal(), rdb: redis.NewClient(connection)}
+	w := &testWorker{t: e.T, tap: e.newTap(), log: newJournal(), rdb: redis.NewClient(connection)}
 	w.rdb.AddHook(w.tap)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}
@@ -129,10 +132,12 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, client qless.Clie
 }
 
 // working starts a worker with a handler of the klass K, and waits until it is idle.
-func (e *env) working(config qless.WorkerConfig, handler qless.Handler) *testWorker {
+func (e *env) working(
+	config qless.WorkerConfig, handler qless.Handler, options ...qless.HandleOption,
+) *testWorker {
 	e.T.Helper()
 	w := e.worker(config)
-	w.Handle("K", handler)
+	w.Handle("K", handler, options...)
 	return w.start()
 }
 
@@ -143,36 +148,48 @@ func (e *env) busyWorker(config qless.WorkerConfig) (w *testWorker, running chan
 	return e.working(config, handler), running, end
 }
 
+// workerEnv is newLiveEnv with a worker that is not yet started.
+func workerEnv(
+	t testing.TB, config qless.WorkerConfig, handler ...qless.Handler,
+) (*env, *testWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.worker(config, handler...)
+}
+
+// workingEnv is newLiveEnv with an idle worker and its handler.
+func workingEnv(
+	t testing.TB, config qless.WorkerConfig, handler qless.Handler, options ...qless.HandleOption,
+) (*env, *testWorker) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.working(config, handler, options...)
+}
+
+// busyEnv is newLiveEnv with an idle worker and the handler of hold.
+func busyEnv(
+	t testing.TB, config qless.WorkerConfig,
+) (e *env, w *testWorker, running chan *qless.Job, end chan error) {
+	t.Helper()
+	e = newLiveEnv(t)
+	w, running, end = e.busyWorker(config)
+	return e, w, running, end
+}
+
 // newWorker creates a valid worker.
 func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
 	t.Helper()
-	w := must(qless.NewWorker(client, config))(t)
-	return w
-}
-
-// Handle registers a handler.
-func (w *testWorker) Handle(klass string, handler qless.Handler, options ...qless.HandleOption) {
-	w.handles = true
-	w.Worker.Handle(klass, handler, options...)
-}
-
-// needsHandler registers a handler if the test has not, unless it is too late.
-func (w *testWorker) needsHandler() {
-	if err := w.Healthy(); !w.handles && err != nil && strings.Contains(err.Error(), "not started") {
-		w.Handle("Nobody", nothing)
-	}
+	return must(qless.NewWorker(client, config))(t)
 }
 
 // Start starts the worker. Without a handler from the test, it has one for an unused klass.
 func (w *testWorker) Start(ctx context.Context) error {
-	w.needsHandler()
-	return w.Worker.Start(ctx)
-}
-
-// Run starts the worker like Start.
-func (w *testWorker) Run(ctx context.Context) error {
-	w.needsHandler()
-	return w.Worker.Run(ctx)
+	err := w.Worker.Start(ctx)
+	if err != nil && strings.Contains(err.Error(), "no handler is registered") {
+		w.Handle("Nobody", nothing)
+		err = w.Worker.Start(ctx)
+	}
+	return err
 }
 
 // start starts the worker, and waits until it is idle and listens.
@@ -185,10 +202,17 @@ func (w *testWorker) start() *testWorker {
 }
 
 // stopNow stops the worker without waiting for its handlers.
-func (w *testWorker) stopNow() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.Stop(ctx)
+func (w *testWorker) stopNow() { _ = w.Stop(ended()) }
+
+// unhealthy waits until the worker is unhealthy, and healthy until it is healthy.
+func (w *testWorker) unhealthy() {
+	w.t.Helper()
+	until(w.t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+}
+
+func (w *testWorker) healthy() {
+	w.t.Helper()
+	until(w.t, "it is healthy", func() bool { return w.Healthy() == nil })
 }
 
 // stop stops the worker and waits for its handlers.
@@ -207,26 +231,6 @@ func (w *testWorker) stopLate(jids ...string) {
 }
 
 var stopped = qless.ErrStopped
-
-// gate holds back every call of a script until open is called, either before it is sent, or before
-// its answer arrives. It reports each call.
-func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
-	seen, opened := make(chan bool, 1000), make(chan struct{})
-	open = sync.OnceFunc(func() { close(opened) })
-	w.t.Cleanup(open) // before the worker is stopped
-	w.instead(script, func(send func() error) error {
-		if answered {
-			err := send()
-			seen <- true
-			<-opened
-			return err
-		}
-		seen <- true
-		<-opened
-		return send()
-	})
-	return seen, open
-}
 
 // idle waits until the worker has been seen idle n times.
 func (w *testWorker) idle(n int) tapped {
@@ -261,13 +265,12 @@ func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ..
 
 // A journal records a log. Like loggers that add the worker's state to messages, it asks for it.
 type journal struct {
-	worker  atomic.Pointer[qless.Worker]
-	mu      sync.Mutex
-	lines   []string
-	changed chan struct{}
+	worker atomic.Pointer[qless.Worker]
+	changing
+	lines []string
 }
 
-func newJournal() *journal { return &journal{changed: make(chan struct{})} }
+func newJournal() *journal { return &journal{changing: newChanging()} }
 
 func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
 func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
@@ -282,8 +285,7 @@ func (j *journal) Handle(ctx context.Context, record slog.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, line.String())
-	close(j.changed)
-	j.changed = make(chan struct{})
+	j.change()
 	return nil
 }
 
@@ -291,9 +293,13 @@ func (j *journal) Handle(ctx context.Context, record slog.Record) error {
 func (j *journal) count(text string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := 0
+	return j.has(text)
+}
+
+// has is count for a caller that holds the mutex.
+func (j *journal) has(text string) (n int) {
 	for _, line := range j.lines {
-		if bytes.Contains([]byte(line), []byte(text)) {
+		if strings.Contains(line, text) {
 			n++
 		}
 	}
@@ -303,20 +309,8 @@ func (j *journal) count(text string) int {
 // await waits until n lines contain a text.
 func (j *journal) await(t testing.TB, text string, n int) {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		j.mu.Lock()
-		changed := j.changed
-		j.mu.Unlock()
-		if j.count(text) >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			require.FailNow(t, "not logged", "%q, %d times, in %q", text, n, j.lines)
-		}
+	if !j.until(func() bool { return j.has(text) >= n }) {
+		require.FailNow(t, "not logged", "%q, %d times, in %q", text, n, j.lines)
 	}
 }
 
@@ -333,6 +327,32 @@ func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 			return context.Cause(ctx)
 		}
 	}, running, end
+}
+
+// passes returns a handler that passes on its jobs.
+func passes() (qless.Handler, chan *qless.Job) {
+	jobs := make(chan *qless.Job, 1000)
+	return func(_ context.Context, job *qless.Job) error { jobs <- job; return nil }, jobs
+}
+
+// begun puts a job, and waits until a handler of hold runs it.
+func (e *env) begun(running <-chan *qless.Job, options ...qless.PutOption) (jid string) {
+	e.T.Helper()
+	jid = e.Put("q", options...)
+	soon(e.T, "a job", running)
+	return jid
+}
+
+// before returns a middleware that calls a function before the handler. An error is the job's.
+func before(do func(job *qless.Job) error) qless.Middleware {
+	return func(next qless.Handler) qless.Handler {
+		return func(ctx context.Context, job *qless.Job) error {
+			if err := do(job); err != nil {
+				return err
+			}
+			return next(ctx, job)
+		}
+	}
 }
 
 // nothing is a handler that does nothing.

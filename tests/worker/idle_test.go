@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -24,12 +23,19 @@ type sleeper struct {
 // sleeper creates an idle worker of some queues, listening for wake-ups.
 func (e *env) sleeper(name string, queues ...string) *sleeper {
 	e.T.Helper()
-	pubsub := e.Redis.Subscribe(e.T.Context(), "ql:x:wake:"+name)
-	must(pubsub.Receive(e.T.Context()))(e.T)
-	e.T.Cleanup(func() { _ = pubsub.Close() })
+	pubsub := e.listen("ql:x:wake:" + name)
 	s := &sleeper{e: e, name: name, wakes: pubsub.Channel(), pubsub: pubsub}
 	s.rest(queues...)
 	return s
+}
+
+// listen subscribes to a channel until the test ends.
+func (e *env) listen(channel string) *redis.PubSub {
+	e.T.Helper()
+	pubsub := e.Redis.Subscribe(e.T.Context(), channel)
+	e.T.Cleanup(func() { _ = pubsub.Close() })
+	must(pubsub.Receive(e.T.Context()))(e.T)
+	return pubsub
 }
 
 // rest makes the sleeper idle again.
@@ -68,62 +74,66 @@ func fills(e *env) {
 // Every way of making a job ready wakes one worker of its queue: the longest idle worker.
 // tests/wake has more ways, and workers that run the jobs.
 func TestWhatWakesAWorker(t *testing.T) {
-	onJob := func(act func(ctx context.Context, job *qless.Job) error) func(context.Context, *env) error {
-		return func(ctx context.Context, e *env) error { return act(ctx, e.Read("j")) }
+	ctx := t.Context()
+	onJob := func(act func(job *qless.Job) error) func(e *env) error {
+		return func(e *env) error { return act(e.Read("j")) }
+	}
+	cancel := onJob(func(job *qless.Job) error { return job.Cancel(ctx) })
+	complete := onJob(func(job *qless.Job) error { return job.Complete(ctx) })
+	fail := onJob(func(job *qless.Job) error { return job.Fail(ctx, "g", "m") })
+	next := onJob(func(job *qless.Job) error { return job.Next(ctx, "q") })
+	retry := onJob(func(job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) })
+	moveTo := func(queue string) func(e *env) error {
+		return onJob(func(job *qless.Job) error { return job.Move(ctx, queue) })
 	}
 	nothing := func(*env) {}
+	waitsElsewhere := func(e *env) { waits(e, "other") }
+	runsElsewhere := func(e *env) { runs(e, "other") }
+	runsHere := func(e *env) { runs(e, "q") }
 	for name, c := range map[string]struct {
 		before func(e *env)
-		act    func(ctx context.Context, e *env) error
+		act    func(e *env) error
 	}{
-		"put": {nothing, func(_ context.Context, e *env) error { e.Put("q"); return nil }},
-		"put with a short delay": {nothing, func(_ context.Context, e *env) error {
+		"put": {nothing, func(e *env) error { e.Put("q"); return nil }},
+		"put with a short delay": {nothing, func(e *env) error {
 			e.Put("q", qless.Delay(30*time.Second))
 			return nil
 		}},
-		"recur": {nothing, func(ctx context.Context, e *env) error {
+		"recur": {nothing, func(e *env) error {
 			return errOf(e.Queue("q").Recur(ctx, "K", nil, time.Minute))
 		}},
-		"unpause": {nothing, func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) }},
-		"a client whose script wakes no workers": {nothing, func(ctx context.Context, e *env) error {
+		"unpause": {nothing, func(e *env) error { return e.Queue("q").Resume(ctx) }},
+		"a client whose script wakes no workers": {nothing, func(e *env) error {
 			return errOf(e.Run(ctx, "wake", "", "q", "other"))
 		}},
 		"unfail": {func(e *env) {
 			runs(e, "other")
-			require.NoError(e.T, e.Read("j").Fail(e.T.Context(), "g", "m"))
-		}, func(ctx context.Context, e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 5)) }},
-		"move": {func(e *env) { waits(e, "other") }, onJob(func(ctx context.Context, job *qless.Job) error {
-			return job.Move(ctx, "q")
-		})},
-		"a job moves on": {func(e *env) { runs(e, "other") }, onJob(func(ctx context.Context, job *qless.Job) error {
-			return job.Next(ctx, "q")
-		})},
-		"retry": {func(e *env) { runs(e, "q") }, onJob(func(ctx context.Context, job *qless.Job) error {
-			return errOf(job.Retry(ctx, 0, "", ""))
-		})},
-		"timeout": {func(e *env) { runs(e, "q") }, func(ctx context.Context, e *env) error {
-			return repairs.TimeOut(ctx, e.Client, "j")
-		}},
+			require.NoError(e.T, e.Read("j").Fail(ctx, "g", "m"))
+		}, func(e *env) error { return errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 5)) }},
+		"move":           {waitsElsewhere, moveTo("q")},
+		"a job moves on": {runsElsewhere, next},
+		"retry":          {runsHere, retry},
+		"timeout":        {runsHere, func(e *env) error { return repairs.TimeOut(ctx, e.Client, "j") }},
 		"a dependency completes": {func(e *env) {
 			waits(e, "other")
 			e.Put("q", qless.DependsOn{"j"})
 			e.Pop("other")
-		}, onJob(func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) })},
+		}, complete},
 		"a dependency ends": {func(e *env) {
 			e.Put("other", qless.JID("k"))
 			e.Put("q", qless.JID("j"), qless.DependsOn{"k"})
-		}, onJob(func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, "k") })},
-		"a slot is free by complete": {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) })},
-		"a slot is free by fail":     {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") })},
-		"a slot is free by cancel":   {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) })},
-		"a slot is free by a move":   {fills, onJob(func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") })},
+		}, onJob(func(job *qless.Job) error { return job.Undepend(ctx, "k") })},
+		"a slot is free by complete": {fills, complete},
+		"a slot is free by fail":     {fills, fail},
+		"a slot is free by cancel":   {fills, cancel},
+		"a slot is free by a move":   {fills, moveTo("other")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			c.before(e)
 			one, two := e.sleeper("one", "q"), e.sleeper("two", "q")
 			elsewhere := e.sleeper("elsewhere", "another")
-			require.NoError(t, c.act(t.Context(), e))
+			require.NoError(t, c.act(e))
 			one.woken("q")
 			two.asleep()
 			elsewhere.asleep()
@@ -157,47 +167,43 @@ func TestAWakeUpPassesOverWorkersThatAreGone(t *testing.T) {
 	busy.asleep()
 }
 
+// subscribers returns the number of connections that are subscribed to a channel.
+func (e *env) subscribers(channel string) int64 {
+	e.T.Helper()
+	return e.Redis.PubSubNumSub(e.T.Context(), channel).Val()[channel]
+}
+
 // awaitNoSubscribers waits until the server knows that a worker's connection has ended.
 func (e *env) awaitNoSubscribers(worker string) {
 	e.T.Helper()
-	ctx, cancel := context.WithTimeout(e.T.Context(), patience)
-	defer cancel()
-	for channel := "ql:x:wake:" + worker; e.Redis.PubSubNumSub(ctx, channel).Val()[channel] != 0; {
-		require.NoError(e.T, ctx.Err())
-	}
+	until(e.T, "it is gone", func() bool { return e.subscribers("ql:x:wake:"+worker) == 0 })
 }
 
 func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 	for name, fill := range map[string]func(e *env){
-		"waiting":   func(e *env) { e.Put("q"); e.Put("q") },
-		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Second)); e.Put("q", qless.Delay(time.Second)) },
+		"waiting":   func(e *env) { e.Put("q") },
+		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Second)) },
 		"recurring": func(e *env) {
-			for range 2 {
-				must(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Second)))(e.T)
-			}
+			must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Second)))(t)
 		},
 		"lost": func(e *env) {
 			e.Set("grace-period", 0)
 			e.Set("q-heartbeat", 1)
 			e.Put("q")
-			e.Put("q")
-			e.Pops("q", 2)
+			e.Pop("q")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, order := range []string{"ordered", "round-robin"} {
-				e := newEnv(t)
+			inOrders(t, func(t *testing.T, e *env, order string) {
+				fill(e)
 				fill(e)
 				e.Redis.Del(t.Context(), "ql:x:idle")
-				e.Redis.SAdd(t.Context(), "ql:x:idle", "other")
-				e.Redis.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Member: "other"})
-				other := e.Redis.Subscribe(t.Context(), "ql:x:wake:other")
-				defer other.Close()
-				must(other.Receive(t.Context()))(t)
+				e.idle("other", "q")
+				wakes := e.listen("ql:x:wake:other").Channel()
 				e.Clock.Advance(2 * time.Second)
 				require.Len(t, e.reserve("w", 1, order, "0", "", "q").jids, 1)
-				require.Equal(t, "q", soon(t, "a wake-up", other.Channel()).Payload)
-			}
+				require.Equal(t, "q", soon(t, "a wake-up", wakes).Payload)
+			})
 		})
 	}
 }

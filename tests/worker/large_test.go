@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -65,8 +64,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 
 // Small jobs do not overtake lost jobs that do not fit.
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("grace-period", "0")
 		for i := range 3 {
 			e.putLarge("q", fmt.Sprint("large", i), 3*mebibyte/2)
@@ -78,18 +76,17 @@ func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 		replies := e.reserveAll(order)
 		if order == "ordered" {
 			require.Equal(t, [][]string{{"large0"}, {"large1"}, {"large2", "small", "other"}}, replies)
-			continue
+			return
 		}
 		require.Equal(t, []string{"large0", "other"}, replies[0])
 		require.Equal(t, []string{"large1"}, replies[1])
-	}
+	})
 }
 
 // The same holds for a reply with children of a recurring job.
 func TestReserveOfRecurringJobsStopsAtTwoMebibytes(t *testing.T) {
 	e := newEnv(t)
-	data := strings.Repeat("x", mebibyte-2)
-	must(e.Queue("q").Recur(t.Context(), "K", data, time.Minute))(t)
+	must(e.Queue("q").Recur(t.Context(), "K", strings.Repeat("x", mebibyte-2), time.Minute))(t)
 	e.Clock.Advance(4 * time.Minute)
 	var sizes []int
 	for _, jids := range e.reserveAll("ordered") {
@@ -161,26 +158,16 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 	for i := range jobs {
 		e.putLarge("q", fmt.Sprint("j", i), 3*mebibyte)
 	}
-	w := e.worker(qless.WorkerConfig{Concurrency: jobs})
-	var running atomic.Int32
-	done := make(chan struct{})
-	t.Cleanup(func() { close(done) })
-	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-		running.Add(1)
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-		return nil
-	})
-	require.NoError(t, w.Start(t.Context()))
-	until(t, "they run side by side", func() bool { return running.Load() == jobs })
+	handler, running, _ := hold()
+	require.NoError(t, e.worker(qless.WorkerConfig{Concurrency: jobs}, handler).Start(t.Context()))
+	for range jobs {
+		soon(t, "a job beside the others", running)
+	}
 }
 
 // Outcomes are sent in steps, too, if jobs change large data.
 func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 5})
+	e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 5})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		return job.SetData(strings.Repeat("y", 900<<10))
 	})
@@ -216,12 +203,7 @@ func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.T.Helper()
 	base = e.Put("q")
-	options = append(options, qless.DependsOn{base})
-	specs := make([]qless.JobSpec, dependents)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
-	must(e.Queue("theirs").PutMany(e.T.Context(), specs))(e.T)
+	e.putBacklog("theirs", dependents, append(options, qless.DependsOn{base})...)
 	return base
 }
 
@@ -235,16 +217,13 @@ func (e *env) awaitReleased(dependents int) {
 }
 
 func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
-	base := e.putDependents(1300)
-	require.Equal(t, "complete", w.outcome(base).action)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
+	require.Equal(t, "complete", w.outcome(e.putDependents(1300)).action)
 	e.awaitReleased(1300)
 }
 
 func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return qless.FailWith("g", errors.New("no")) })
 	base := e.putDependents(900, qless.OnFailureRun)
 	w.start()
@@ -256,8 +235,7 @@ func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)
-	jobs := must(e.As("ended").Queue("q").Pop(t.Context(), 1))(t)
-	require.Equal(t, []string{base}, jids(jobs))
+	require.Equal(t, []string{base}, jids(must(e.As("ended").Queue("q").Pop(t.Context(), 1))(t)))
 	answer := must(e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0"))(t)
 	require.Equal(t, []any{"complete+"}, answer)
 	require.Equal(t, 250, e.Counts("theirs").Waiting)

@@ -14,23 +14,27 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// holding starts a worker with a handler that holds its job until its context ends, and puts a job.
-// A send to end ends the handler. The causes of ended contexts go to the last channel.
-func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
-	e.T.Helper()
-	w = e.worker(config)
-	handler, running, end := hold()
+// holdCauses is hold, and sends the causes of ended contexts to a further channel.
+func holdCauses() (handler qless.Handler, running chan *qless.Job, end, causes chan error) {
+	held, running, end := hold()
 	causes = make(chan error, 10)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-		err := handler(ctx, job)
+	return func(ctx context.Context, job *qless.Job) error {
+		err := held(ctx, job)
 		if ctx.Err() != nil {
 			causes <- context.Cause(ctx)
 		}
 		return err
-	})
-	w.start()
-	jid = e.Put("q")
-	soon(e.T, "a job", running)
+	}, running, end, causes
+}
+
+// holding starts a worker with the handler of holdCauses, and puts a job, which then runs.
+func (e *env) holding(
+	config qless.WorkerConfig,
+) (w *testWorker, jid string, end, causes chan error) {
+	e.T.Helper()
+	handler, running, end, causes := holdCauses()
+	w = e.working(config, handler)
+	jid = e.begun(running)
 	return w, jid, end, causes
 }
 
@@ -110,48 +114,50 @@ func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 
 func TestALostLockEndsTheContext(t *testing.T) {
 	for name, c := range map[string]struct {
-		lose  func(ctx context.Context, e *env, job *qless.Job) error
-		cause error
-		state qless.State
+		lose     func(ctx context.Context, e *env, job *qless.Job) error
+		cause    error
+		canceled int
+		state    qless.State
 	}{
 		"timed out": {func(ctx context.Context, e *env, job *qless.Job) error {
 			return repairs.TimeOut(ctx, e.Client, job.JID)
-		}, qless.ErrLockLost, qless.StateTimedOut},
-		"moved":    {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
-		"canceled": {func(ctx context.Context, _ *env, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
+		}, qless.ErrLockLost, 0, qless.StateTimedOut},
+		"moved": {func(ctx context.Context, _ *env, job *qless.Job) error {
+			return job.Move(ctx, "other")
+		}, qless.ErrLockLost, 0, qless.StateWaiting},
+		"canceled": {func(ctx context.Context, _ *env, job *qless.Job) error {
+			return job.Cancel(ctx)
+		}, qless.ErrCanceled, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1})
 			w.Pause() // it would take the job again
 			require.NoError(t, c.lose(t.Context(), e, e.Read(jid)))
-			cause := soon(t, "the end of the context", causes)
-			require.ErrorIs(t, cause, c.cause)
-			canceled := 0
-			if c.cause == qless.ErrCanceled {
-				canceled = 1
-				w.log.await(t, "level=INFO", 1)
-			} else {
-				w.log.await(t, "lost the lock of a job", 1)
-				w.log.await(t, "discarded the outcome of a job", 1)
-				require.Equal(t, 1, w.log.count("level=WARN"), "one lost lock is one warning")
-			}
+			require.ErrorIs(t, soon(t, "the end of the context", causes), c.cause)
+			lost := 1 - c.canceled
 			until(t, "the handler has returned", func() bool {
 				stats := w.Stats()
-				return stats.Canceled+stats.Lost == 1
+				return stats.Canceled == c.canceled && stats.Lost == lost
 			})
 			w.stop()
-			require.Equal(t, canceled, w.Stats().Canceled)
-			require.Equal(t, 1-canceled, w.Stats().Lost)
-			require.Equal(t, canceled, w.log.count("a job was canceled while it ran"))
-			if canceled == 1 {
-				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+			for text, lines := range map[string]int{
+				"a job was canceled while it ran": c.canceled,
+				"lost the lock of a job":          lost,
+				"discarded the outcome of a job":  lost,
+				"level=WARN":                      lost,
+			} {
+				require.Equal(t, lines, w.log.count(text), text)
 			}
+			require.Equal(t, []int{c.canceled, lost}, []int{w.Stats().Canceled, w.Stats().Lost})
 			require.Empty(t, w.Stats().Running)
 			require.Zero(t, w.count(of("finish")))
-			if c.state != "" {
-				require.Equal(t, c.state, e.Read(jid).State)
+			if c.canceled == 1 {
+				require.Equal(t, 1, w.log.count("level=INFO"))
+				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+				return
 			}
+			require.Equal(t, c.state, e.Read(jid).State)
 		})
 	}
 }
@@ -187,8 +193,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	} {
 		for _, returned := range []error{nil, errors.New("too late to fail")} {
 			t.Run(script, func(t *testing.T) {
-				e := newLiveEnv(t)
-				w := e.worker(qless.WorkerConfig{Concurrency: 1})
+				e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 1})
 				ended := make(chan error, 1)
 				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 					err := c.end(ctx, job)
@@ -252,43 +257,33 @@ func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	require.Equal(t, 1, w.Stats().Canceled)
 }
 
-// nowhere imitates a server that does not answer until the test ends.
-func nowhere(t *testing.T) func(func() error) error {
-	gone := make(chan struct{})
-	t.Cleanup(func() { close(gone) })
-	return func(func() error) error { <-gone; return errors.New("it did not answer") }
-}
-
 func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
-	for name, renewing := range map[string]func(*testing.T) func(func() error) error{
-		"refused": func(*testing.T) func(func() error) error {
-			return func(func() error) error { return errors.New("no") }
-		},
-		"silent": nowhere,
-	} {
+	for name, silent := range map[string]bool{"refused": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			e.Set("heartbeat", "0.6")
 			e.Set("grace-period", "0")
-			w := e.worker(qless.WorkerConfig{})
-			w.instead("renew", renewing(t))
-			handler, running, _ := hold()
+			handler, running, _, causes := holdCauses()
 			ended := make(chan time.Time, 1)
-			causes := make(chan error, 1)
-			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-				err := handler(ctx, job)
-				ended <- time.Now()
-				causes <- context.Cause(ctx)
-				return err
+			w := e.worker(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+				defer func() { ended <- time.Now() }()
+				return handler(ctx, job)
+			})
+			over := make(chan bool)
+			t.Cleanup(func() { close(over) })
+			w.instead("renew", func(func() error) error {
+				if silent {
+					<-over
+				}
+				return errors.New("no")
 			})
 			w.start()
-			jid := e.Put("q")
-			soon(t, "a job", running)
+			jid := e.begun(running)
 			expires := e.Read(jid).Expires
 			early := expires.Sub(soon(t, "the end of the context", ended))
 			require.Less(t, early, 300*time.Millisecond, "the lock lasts that much longer")
 			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
-			if name == "refused" {
+			if !silent {
 				w.log.await(t, "could not renew locks", 1)
 			}
 			w.log.await(t, "a lock expired before it could be renewed", 1)
@@ -411,10 +406,10 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 // The server knows a lock only by its worker's name, which is the same in both runs.
 func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
 	next := make(chan error)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 2}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		runs <- job
 		select {
 		case <-ctx.Done():
@@ -424,7 +419,6 @@ func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 			return err
 		}
 	})
-	w.start()
 	jid := e.Put("q")
 	first := soon(t, "the first run", runs)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
@@ -458,9 +452,9 @@ func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 
 func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	again, stop, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 2}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		if job.Remaining == 4 {
 			again <- true
 			<-stop
@@ -473,7 +467,6 @@ func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 		ended <- job.Complete(ctx)
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
 	close(stop)
@@ -482,14 +475,13 @@ func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 
 func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	canceled := make(chan error, 1)
-	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+	config := qless.WorkerConfig{Concurrency: 1}
+	w := e.working(config, func(ctx context.Context, job *qless.Job) error {
 		<-ctx.Done()
 		canceled <- job.Cancel(t.Context())
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
 	w.Pause()
@@ -505,16 +497,10 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it
 	for range 10 {
 		jid := e.Put("q")
-		started, causes := make(chan bool), make(chan error, 1)
-		w := e.worker(qless.WorkerConfig{})
-		w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
-			started <- true
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return nil
-		})
+		handler, running, _, causes := holdCauses()
+		w := e.worker(qless.WorkerConfig{}, handler)
 		require.NoError(t, w.Start(t.Context()))
-		soon(t, "the job", started)
+		soon(t, "the job", running)
 		require.NoError(t, e.Cancel(t.Context(), jid))
 		require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
 		w.stop()
@@ -535,5 +521,97 @@ func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 		end <- nil
 		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 		require.Empty(t, causes)
+	}
+}
+
+// The smallest limit applies: the job's, the klass's or the worker's.
+func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		worker, klass, job, want time.Duration
+	}{
+		"only its own":                {0, 0, time.Hour, time.Hour},
+		"less than the worker's":      {3 * time.Hour, 0, time.Hour, time.Hour},
+		"more than the worker's":      {time.Hour, 0, 3 * time.Hour, time.Hour},
+		"less than the klass's":       {time.Minute, 3 * time.Hour, time.Hour, time.Hour},
+		"more than the klass's":       {time.Minute, time.Hour, 3 * time.Hour, time.Hour},
+		"a klass without a limit":     {time.Minute, -1, time.Hour, time.Hour},
+		"a klass and a job without":   {time.Minute, -1, qless.Forever, 0},
+		"a worker and a job without":  {-1, 0, qless.Forever, 0},
+		"a worker's, a job's without": {time.Hour, 0, qless.Forever, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			left := make(chan time.Duration, 1)
+			config := qless.WorkerConfig{MaxRunTime: c.worker}
+			w := e.working(config, func(ctx context.Context, _ *qless.Job) error {
+				deadline, limited := ctx.Deadline()
+				if !limited {
+					left <- 0
+					return nil
+				}
+				left <- time.Until(deadline)
+				return nil
+			}, qless.MaxRunTime(c.klass))
+			jid := e.Put("q", qless.MaxRunTime(c.job))
+			require.InDelta(t, c.want.Seconds(), soon(t, "a handler", left).Seconds(), 60)
+			require.Equal(t, "complete", w.outcome(jid).action)
+		})
+	}
+}
+
+func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
+	t.Parallel()
+	handler, running, _, causes := holdCauses()
+	e, w := workingEnv(t, qless.WorkerConfig{}, handler)
+	began := time.Now()
+	jid := e.Put("q", qless.TTL(2*time.Second))
+	require.WithinDuration(t, began, soon(t, "the handler", running).Until, time.Minute)
+	until(t, "its life ends", func() bool { return must(e.Sweep(t.Context()))(t) == 1 })
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
+	require.ErrorIs(t, errOf(e.Job(t.Context(), jid)), qless.ErrNotFound)
+	until(t, "it counts", func() bool { return w.Stats().Canceled == 1 })
+}
+
+// A worker that has found only expired jobs asks again at once.
+func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
+	e := newLiveEnv(t)
+	for range 3 {
+		e.putBacklog("q", 1000, qless.StartBy(time.Millisecond), qless.Priority(1))
+	}
+	jid := e.Put("q")
+	require.Equal(t, "complete", e.working(qless.WorkerConfig{}, nothing).outcome(jid).action)
+}
+
+// Of two locks with different expiry times, the longer is not renewed whenever the shorter is.
+func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		heartbeat string
+		own       time.Duration
+		renewed   string
+	}{
+		"a short one": {"60", 6 * time.Second, "own"},
+		"a long one":  {"6", time.Hour, "plain"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.Set("heartbeat", c.heartbeat)
+			e.Put("q", qless.JID("own"), qless.LockTime(c.own))
+			e.Put("q", qless.JID("plain"))
+			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			for range 2 {
+				soon(t, "a job", running)
+			}
+			require.InDelta(t, c.own.Seconds(), time.Until(e.Read("own").Expires).Seconds(), 600)
+			expires := e.Read(c.renewed).Expires
+			require.Equal(t, []string{c.renewed}, w.await(t, "a renewal", 2, of("renew")).args[1:])
+			require.Greater(t, e.Read(c.renewed).Expires.Sub(expires), time.Second)
+			end <- nil
+			end <- nil
+			for _, jid := range []string{"own", "plain"} {
+				require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+				require.Equal(t, []string{"put", "popped", "done"}, whats(e.Read(jid).History))
+			}
+		})
 	}
 }

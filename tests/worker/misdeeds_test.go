@@ -75,6 +75,16 @@ type misplaced struct {
 	told                 string // in the log; "" if described by the failure
 }
 
+// inGroups is a misplaced misdeed: a panic or a Goexit ends the job in a group, a block lets it run.
+func inGroups(ofPanic, ofGoexit string, install func(s *setting)) misplaced {
+	return misplaced{install: install, panic: ofPanic, goexit: ofGoexit}
+}
+
+// always is a misplaced misdeed that ends the job like any other.
+func always(group, told string, install func(s *setting)) misplaced {
+	return misplaced{install, group, group, group, told}
+}
+
 const (
 	isGoexit = "K:a function ended its goroutine (runtime.Goexit)"
 	isLogged = "the log, but for the log's own"
@@ -82,39 +92,25 @@ const (
 
 // places are the users' functions called by a worker's goroutines.
 var places = map[string]misplaced{
-	"qless.Handler": {
-		install: func(s *setting) {
-			s.work = func(context.Context, *qless.Job) error { s.do(); return nil }
-		},
-		panic: "K:panic", goexit: isGoexit,
-	},
-	"qless.Middleware": {
-		install: func(s *setting) {
-			s.middleware = func(next qless.Handler) qless.Handler {
-				return func(ctx context.Context, job *qless.Job) error {
-					if job.JID == "bad" {
-						s.do()
-					}
-					return next(ctx, job)
-				}
+	"qless.Handler": inGroups("K:panic", isGoexit, func(s *setting) {
+		s.work = func(context.Context, *qless.Job) error { s.do(); return nil }
+	}),
+	"qless.Middleware": inGroups("K:panic", isGoexit, func(s *setting) {
+		s.middleware = before(func(job *qless.Job) error {
+			if job.JID == "bad" {
+				s.do()
 			}
-		},
-		panic: "K:panic", goexit: isGoexit,
-	},
-	"qless.WorkerConfig.Backoff": {
-		install: func(s *setting) {
-			s.worker.Backoff = func(*qless.Job, int, error) time.Duration { s.do(); return 0 }
-		},
-		panic: "K:panic", goexit: "K:panic",
-	},
-	"qless.Backoff": {
-		install: func(s *setting) {
-			s.handle = []qless.HandleOption{qless.Backoff(
-				func(*qless.Job, int, error) time.Duration { s.do(); return 0 },
-			)}
-		},
-		panic: "K:panic", goexit: "K:panic",
-	},
+			return nil
+		})
+	}),
+	"qless.WorkerConfig.Backoff": inGroups("K:panic", "K:panic", func(s *setting) {
+		s.worker.Backoff = func(*qless.Job, int, error) time.Duration { s.do(); return 0 }
+	}),
+	"qless.Backoff": inGroups("K:panic", "K:panic", func(s *setting) {
+		s.handle = []qless.HandleOption{qless.Backoff(
+			func(*qless.Job, int, error) time.Duration { s.do(); return 0 },
+		)}
+	}),
 	"qless.Bulk.By": {
 		install: func(s *setting) {
 			s.bulk = &qless.Bulk{Max: 2, By: func(job *qless.Job) string {
@@ -126,61 +122,43 @@ var places = map[string]misplaced{
 		},
 		panic: "K:panic", goexit: isGoexit, block: "K:a function has not returned", told: "Bulk.By",
 	},
-	"qless.WorkerConfig.FailGroup": {
-		install: func(s *setting) {
-			s.worker.FailGroup = func(*qless.Job, error) string { s.do(); return "" }
-		},
-		panic: "K:panic", goexit: "K:panic",
-	},
-	"error": {
-		install: func(s *setting) {
-			s.work = func(context.Context, *qless.Job) error { return &badError{s.do} }
-		},
-		panic: "K:worker.badError", goexit: "K:worker.badError",
-	},
-	"a typed nil": {
-		install: func(s *setting) { s.work = answers((*nilError)(nil)) },
-		panic:   "K:panic", goexit: "K:panic", block: "K:panic",
-	},
-	"a typed nil of FailWith": {
-		install: func(s *setting) { s.work = answers(qless.FailWith("group", &nilError{})) },
-		panic:   "group", goexit: "group", block: "group",
-	},
-	"a typed nil among others": {
-		install: func(s *setting) { s.work = answers(errors.Join((*nilError)(nil))) },
-		panic:   "K:panic", goexit: "K:panic", block: "K:panic",
-	},
-	"qless.Codec.Decode": {
-		install: func(s *setting) { s.client.Codec = badCodec{decode: s.do, encode: func() {}} },
-		panic:   "K:qless.Error", goexit: "K:qless.Error",
-	},
-	"qless.Codec.Encode": {
-		install: func(s *setting) {
-			s.client.Codec = badCodec{encode: s.do, decode: func() {}}
-			s.work = func(_ context.Context, job *qless.Job) error { return job.SetData("worse") }
-		},
-		panic: "K:data", goexit: "K:data",
-	},
-	"qless.WorkerConfig.Observer": {
-		install: func(s *setting) { s.worker.Observer = func(qless.JobEvent) { s.do() } },
-		panic:   "K:no", goexit: "K:no", block: "K:no", told: "WorkerConfig.Observer",
-	},
-	"qless.ClientConfig.Observer": {
-		install: func(s *setting) { s.client.Observer = func(context.Context, qless.Command) { s.do() } },
-		panic:   "K:no", goexit: "K:no", block: "K:no", told: "ClientConfig.Observer",
-	},
-	"qless.ClientConfig.Clock": {
-		install: func(s *setting) { s.client.Clock = func() time.Time { s.do(); return time.Time{} } },
-		panic:   "K:no", goexit: "K:no", block: "K:no", told: "Clock",
-	},
-	"qless.WorkerConfig.Logger": {
-		install: func(s *setting) { s.worker.Logger = slog.New(badLog{s.do}) },
-		panic:   "K:no", goexit: "K:no", block: "K:no", told: isLogged,
-	},
-	"qless.ClientConfig.Logger": {
-		install: func(s *setting) { s.client.Logger = slog.New(badLog{s.do}) },
-		panic:   "K:no", goexit: "K:no", block: "K:no", told: isLogged,
-	},
+	"qless.WorkerConfig.FailGroup": inGroups("K:panic", "K:panic", func(s *setting) {
+		s.worker.FailGroup = func(*qless.Job, error) string { s.do(); return "" }
+	}),
+	"error": inGroups("K:worker.badError", "K:worker.badError", func(s *setting) {
+		s.work = func(context.Context, *qless.Job) error { return &badError{s.do} }
+	}),
+	"a typed nil": always("K:panic", "", func(s *setting) {
+		s.work = answers((*nilError)(nil))
+	}),
+	"a typed nil of FailWith": always("group", "", func(s *setting) {
+		s.work = answers(qless.FailWith("group", &nilError{}))
+	}),
+	"a typed nil among others": always("K:panic", "", func(s *setting) {
+		s.work = answers(errors.Join((*nilError)(nil)))
+	}),
+	"qless.Codec.Decode": inGroups("K:qless.Error", "K:qless.Error", func(s *setting) {
+		s.client.Codec = badCodec{decode: s.do, encode: func() {}}
+	}),
+	"qless.Codec.Encode": inGroups("K:data", "K:data", func(s *setting) {
+		s.client.Codec = badCodec{encode: s.do, decode: func() {}}
+		s.work = func(_ context.Context, job *qless.Job) error { return job.SetData("worse") }
+	}),
+	"qless.WorkerConfig.Observer": always("K:no", "WorkerConfig.Observer", func(s *setting) {
+		s.worker.Observer = func(qless.JobEvent) { s.do() }
+	}),
+	"qless.ClientConfig.Observer": always("K:no", "ClientConfig.Observer", func(s *setting) {
+		s.client.Observer = func(context.Context, qless.Command) { s.do() }
+	}),
+	"qless.ClientConfig.Clock": always("K:no", "Clock", func(s *setting) {
+		s.client.Clock = func() time.Time { s.do(); return time.Time{} }
+	}),
+	"qless.WorkerConfig.Logger": always("K:no", isLogged, func(s *setting) {
+		s.worker.Logger = slog.New(badLog{s.do})
+	}),
+	"qless.ClientConfig.Logger": always("K:no", isLogged, func(s *setting) {
+		s.client.Logger = slog.New(badLog{s.do})
+	}),
 }
 
 func (m misplaced) group(misdeed string) string {
@@ -192,7 +170,6 @@ func (s *setting) start(e *env) *testWorker {
 	e.T.Helper()
 	w := e.workerAt(e.Server.Addr(), s.worker, s.client)
 	if s.bulk != nil {
-		w.handles = true
 		qless.NewKlass[any]("K").HandleBulk(w.Worker, *s.bulk,
 			func(context.Context, []*qless.Member[any]) error { return nil })
 	} else {

@@ -20,8 +20,11 @@ func scheduled(schedules ...qless.Schedule) qless.WorkerConfig {
 
 func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 	q := []string{"q"}
-	daily := newSchedule("a", "@daily", "q", "K", nil)
-	for message, config := range map[string]qless.WorkerConfig{
+	every := func(id, queue, klass string) qless.Schedule {
+		return newSchedule(id, "@daily", queue, klass, nil)
+	}
+	daily := every("a", "q", "K")
+	configs := map[string]qless.WorkerConfig{
 		`WorkerConfig.Queues is empty`:                                      {},
 		`WorkerConfig.Queues[1] is empty`:                                   {Queues: []string{"q", ""}},
 		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:                        {Queues: []string{"\xff"}},
@@ -51,36 +54,37 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 			Queues: q, UnknownKlassDelay: -time.Minute,
 		},
 
-		`WorkerConfig.Schedules[1]: the ID is empty`:                                                            scheduled(daily, newSchedule("", "@daily", "q", "K", nil)),
-		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`:                                              scheduled(daily, daily),
-		`schedule "\xff": the ID "\xff" is not UTF-8`:                                                           scheduled(newSchedule("\xff", "@daily", "q", "K", nil)),
-		`schedule "a": spec "CRON_TZ=Europe/Berlin": needs 5 fields (minute, hour, day, month, weekday), has 0`: scheduled(newSchedule("a", "CRON_TZ=Europe/Berlin", "q", "K", nil)),
-		`schedule "a": spec "* * * *": needs 5 fields (minute, hour, day, month, weekday), has 4`:               scheduled(newSchedule("a", "* * * *", "q", "K", nil)),
-		`schedule "a": spec "@sometimes": @sometimes is not one of @yearly, @monthly, @weekly, @daily, @hourly and @every`: scheduled(
-			newSchedule("a", "@sometimes", "q", "K", nil)),
-		`schedule "a": spec "*/0 * * * *": step of range must be a positive number: "*/0"`: scheduled(newSchedule("a", "*/0 * * * *", "q", "K", nil)),
-		`schedule "a": spec "@every 0s": not an interval of a second or more`:              scheduled(newSchedule("a", "@every 0s", "q", "K", nil)),
-		`schedule "a": spec "@every -1m": not an interval of a second or more`:             scheduled(newSchedule("a", "@every -1m", "q", "K", nil)),
-		`schedule "a": spec "@every 999ms": not an interval of a second or more`:           scheduled(newSchedule("a", "@every 999ms", "q", "K", nil)),
-		`schedule "a": the queue name is empty`:                                            scheduled(newSchedule("a", "@daily", "", "K", nil)),
-		`schedule "a": the klass is empty`:                                                 scheduled(newSchedule("a", "@daily", "q", "", nil)),
-		`schedule "a": Missed "never" is unknown`:                                          scheduled(onMissed("never", daily)),
+		`WorkerConfig.Schedules[1]: the ID is empty`:               scheduled(daily, every("", "q", "K")),
+		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`: scheduled(daily, daily),
+		`schedule "\xff": the ID "\xff" is not UTF-8`:              scheduled(every("\xff", "q", "K")),
+		`schedule "a": the queue name is empty`:                    scheduled(every("a", "", "K")),
+		`schedule "a": the klass is empty`:                         scheduled(every("a", "q", "")),
+		`schedule "a": Missed "never" is unknown`:                  scheduled(onMissed("never", daily)),
 		`schedule "a": the delay -1s is negative`: scheduled(
 			newSchedule("a", "@daily", "q", "K", nil, qless.Delay(-time.Second))),
 		`schedule "a": the data can't be JSON: json: unsupported type: chan int`: scheduled(
 			newSchedule("a", "@daily", "q", "K", make(chan int))),
 		`schedule "a": the spec is empty`: scheduled(newSchedule("a", " ", "q", "K", nil)),
-		`schedule "a": spec "61 * * * *": end of range (61) above maximum (59): "61"`: scheduled(
-			newSchedule("a", "61 * * * *", "q", "K", nil)),
-		`schedule "a": spec "0 0 30 2 *": it is never due`: scheduled(
-			newSchedule("a", "0 0 30 2 *", "q", "K", nil)),
-		`schedule "a": spec "@every 5": not an interval of a second or more`: scheduled(
-			newSchedule("a", "@every 5", "q", "K", nil)),
-		`schedule "a": spec "CRON_TZ=Mars/Base * * * * *": unknown time zone Mars/Base`: scheduled(
-			newSchedule("a", "CRON_TZ=Mars/Base * * * * *", "q", "K", nil)),
-		`schedule "a": spec "CRON_TZ=UTC @every 5s": an interval has no time zone`: scheduled(
-			newSchedule("a", "CRON_TZ=UTC @every 5s", "q", "K", nil)),
+	}
+	for spec, problem := range map[string]string{
+		"61 * * * *":            `end of range (61) above maximum (59): "61"`,
+		"* * * *":               "needs 5 fields (minute, hour, day, month, weekday), has 4",
+		"CRON_TZ=Europe/Berlin": "needs 5 fields (minute, hour, day, month, weekday), has 0",
+		"@sometimes": "@sometimes is not one of " +
+			"@yearly, @monthly, @weekly, @daily, @hourly and @every",
+		"*/0 * * * *":                 `step of range must be a positive number: "*/0"`,
+		"0 0 30 2 *":                  "it is never due",
+		"@every 0s":                   "not an interval of a second or more",
+		"@every -1m":                  "not an interval of a second or more",
+		"@every 999ms":                "not an interval of a second or more",
+		"@every 5":                    "not an interval of a second or more",
+		"CRON_TZ=Mars/Base * * * * *": "unknown time zone Mars/Base",
+		"CRON_TZ=UTC @every 5s":       "an interval has no time zone",
 	} {
+		message := fmt.Sprintf(`schedule "a": spec %q: %s`, spec, problem)
+		configs[message] = scheduled(newSchedule("a", spec, "q", "K", nil))
+	}
+	for message, config := range configs {
 		t.Run(message, func(t *testing.T) {
 			_, err := qless.NewWorker(offline(t), config)
 			require.Equal(t, message, requireCode(t, qless.ErrInvalid, err).Message)
@@ -172,8 +176,7 @@ func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
 type contextKey struct{}
 
 func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Name: "me"})
+	e, w := workerEnv(t, qless.WorkerConfig{Name: "me"})
 	type seen struct {
 		value  any
 		client *qless.Client
@@ -251,6 +254,5 @@ func TestAWorkerLocksUnderItsName(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
 	require.Equal(t, "me", w.Name())
 	require.Equal(t, "me", e.Read(jid).Worker)
-	worker := must(repairs.HeldBy(t.Context(), e.Client, "me"))(t)
-	require.Equal(t, []string{jid}, worker)
+	require.Equal(t, []string{jid}, must(repairs.HeldBy(t.Context(), e.Client, "me"))(t))
 }

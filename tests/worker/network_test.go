@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,13 +17,27 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// proxiedWorker starts a worker that completes its jobs, over connections cut by the proxy.
-func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
+// proxied creates a worker with connections that the proxy may cut.
+func (e *env) proxied(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
 	e.T.Helper()
 	proxy := testkit.NewProxy(e.T, e.Server.Addr())
-	w := e.workerAt(proxy.Addr(), config, qless.ClientConfig{})
+	return e.workerAt(proxy.Addr(), config, qless.ClientConfig{}), proxy
+}
+
+// proxiedEnv is newLiveEnv with an idle worker that completes its jobs, and the worker's proxy.
+func proxiedEnv(t *testing.T) (*env, *testWorker, *testkit.Proxy) {
+	t.Helper()
+	e := newLiveEnv(t)
+	w, proxy := e.proxied(qless.WorkerConfig{})
 	w.Handle("K", nothing)
-	return w.start(), proxy
+	return e, w.start(), proxy
+}
+
+// newRedis returns a connection to an address, which is closed with the test.
+func newRedis(t *testing.T, addr string) *redis.Client {
+	rdb := redis.NewClient(testkit.Options(addr))
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
 }
 
 // beforeItHears calls run when the worker has reserved a job, but does not know it yet. If run
@@ -40,17 +53,15 @@ func (w *testWorker) beforeItHears(jid string, run func() error) {
 }
 
 func TestAnOutcomeThatDidNotArriveIsSentAgain(t *testing.T) {
-	e := newLiveEnv(t)
-	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
+	e, w, proxy := proxiedEnv(t)
 	proxy.CutAfterRequest(scripts.Sent("finish"))
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.Put("q")))
-	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
+	require.Equal(t, 1, w.count(unanswered("finish")))
 }
 
 // The server ran the command, but no reply came.
 func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
-	e := newLiveEnv(t)
-	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
+	e, w, proxy := proxiedEnv(t)
 	proxy.CutBeforeReply(scripts.Sent("finish"))
 	jid := e.Put("q")
 	require.Contains(t, w.outcome(jid).answer, "is not currently running: complete")
@@ -92,8 +103,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		if name != "" {
 			e.Set("heartbeat", "3")
 		}
-		w := e.worker(qless.WorkerConfig{Name: name})
-		w.Handle("K", nothing)
+		w := e.worker(qless.WorkerConfig{Name: name}, nothing)
 		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
 		e.Put("q", qless.JID("j"))
@@ -105,59 +115,36 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// pauser pauses a worker when the answer to a reserve is lost.
-type pauser struct {
-	worker *qless.Worker
-	once   sync.Once
-}
-
-func (*pauser) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (p *pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, call redis.Cmder) error {
-		err := next(ctx, call)
-		if err != nil && scripts.CommandOf(call.Args()) == "reserve" &&
-			!redis.HasErrorPrefix(err, "NOSCRIPT") {
-			p.once.Do(p.worker.Pause)
-		}
-		return err
-	}
-}
-
 // The server counts a worker as idle, but the worker does not know because it never received the
 // answer. When paused, the worker is removed from the idle workers anyway.
 func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
-	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
-	pause := &pauser{worker: w.Worker}
-	w.rdb.AddHook(pause)
+	w, proxy := e.proxied(qless.WorkerConfig{})
 	proxy.CutBeforeReply(scripts.Sent("reserve"))
+	w.once("reserve", func(send func() error) error {
+		defer w.Pause()
+		return send()
+	})
 	require.NoError(t, w.Start(context.Background()))
-	isIdle := func() bool { return e.Redis.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
-	until(t, "it is paused", func() bool { return w.Stats().Paused })
+	w.await(t, "a lost answer", 1, unanswered("reserve"))
+	require.True(t, w.Stats().Paused)
 	until(t, "the server has run the reserve", func() bool {
 		return e.Redis.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
 	})
-	until(t, "it is not idle", func() bool { return !isIdle() })
+	until(t, "it is not idle", func() bool {
+		return !e.Redis.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val()
+	})
 }
 
 // The answers to a retry and to the reserve sent with it, which took the same job again, are lost.
 // The retry is sent again, and concerns the earlier run.
 func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1}, qless.ClientConfig{})
+	w, proxy := e.proxied(qless.WorkerConfig{Concurrency: 1})
 	handler, running, end := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.Put("q", qless.JID("j"), qless.Retries(1))
-	soon(t, "the first run", running)
+	e.begun(running, qless.JID("j"), qless.Retries(1))
 	proxy.CutBeforeReply(scripts.Sent("finish"))
 	end <- qless.RetryIn(0, errors.New("again"))
 	soon(t, "the second run", running)
@@ -169,10 +156,9 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{PollInterval: 100 * time.Millisecond}, qless.ClientConfig{})
-	attempts := make(chan int, jobs)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt; return nil })
+	w, proxy := e.proxied(qless.WorkerConfig{PollInterval: 100 * time.Millisecond})
+	handler, ran := passes()
+	w.Handle("K", handler)
 	w.start()
 	w.Pause()
 	w.departed()
@@ -182,7 +168,7 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	proxy.LimitReplies(100_000)
 	w.Resume()
 	for range jobs {
-		require.Equal(t, 1, soon(t, "a job", attempts), "no retry was used up")
+		require.Equal(t, 1, soon(t, "a job", ran).Attempt, "no retry was used up")
 	}
 	w.log.await(t, "no answer to a question for jobs: fewer are asked for at once", 1)
 }
@@ -190,9 +176,7 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
-	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-	t.Cleanup(func() { _ = rdb.Close() })
-	client := e.NewLiveClient(rdb, qless.ClientConfig{})
+	client := e.NewLiveClient(newRedis(t, proxy.Addr()), qless.ClientConfig{})
 	t.Cleanup(func() { _ = client.Close() })
 	for range 30 {
 		must(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000)))(t)
@@ -206,11 +190,9 @@ func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 // Nothing reveals that a silent connection is gone: it has no end, and no reset.
 func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
-	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-	defer rdb.Close()
-	heard, err := events.Listen(t.Context(), e.NewClient(rdb, qless.ClientConfig{}))
+	e, w, proxy := proxiedEnv(t)
+	client := e.NewClient(newRedis(t, proxy.Addr()), qless.ClientConfig{})
+	heard, err := events.Listen(t.Context(), client)
 	require.NoError(t, err)
 
 	proxy.GoSilent()
@@ -226,12 +208,9 @@ func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 
 func TestSubscribingToEventsHasADeadline(t *testing.T) {
 	t.Parallel()
-	server := testkit.Start(t)
-	proxy := testkit.NewProxy(t, server.Addr())
+	proxy := testkit.NewProxy(t, testkit.Start(t).Addr())
 	defer proxy.HoldReply("subscribe")()
-	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
-	defer rdb.Close()
-	client := must(qless.New(rdb, nil))(t)
+	client := must(qless.New(newRedis(t, proxy.Addr()), nil))(t)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := events.Listen(t.Context(), client)

@@ -1,10 +1,13 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -100,10 +104,10 @@ type runEnd struct {
 
 func runEnds(e *env) map[string]runEnd {
 	why, retry := errors.New("why"), qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}
+	complete := qless.Outcome{Action: qless.ActionComplete}
 	return map[string]runEnd{
 		"Complete": {
-			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0",
-			outcome: qless.Outcome{Action: qless.ActionComplete},
+			handler: nothing, ending: "complete", log: "INFO", rates: "1 0 0", outcome: complete,
 		},
 		"Next": {
 			handler: answers(qless.Next("b")), ending: "next", log: "INFO", rates: "1 0 0",
@@ -148,8 +152,7 @@ func runEnds(e *env) map[string]runEnd {
 		},
 		"CompletesIt": {
 			handler: func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
-			ending:  "complete", log: "INFO", rates: "1 0 0",
-			outcome: qless.Outcome{Action: qless.ActionComplete},
+			ending:  "complete", log: "INFO", rates: "1 0 0", outcome: complete,
 		},
 		"FailsIt": {
 			handler: func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
@@ -263,55 +266,77 @@ func TestHowARunEndsIsObservedLoggedAndCounted(t *testing.T) {
 	require.Equal(t, "[0 0 0 0 0]", e.counted(inspect.RateQuery{Queue: "b"}))
 }
 
-// The job is canceled after the handler has returned, and the server reports that.
-func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.instead("finish", func(send func() error) error {
-		w.instead("finish", nil)
-		return errors.Join(e.Cancel(t.Context(), "j"), send())
-	})
-	e.Put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobEventStarted, qless.JobEventCanceled)
-	require.ErrorIs(t, event.Err, qless.ErrCanceled)
-	require.Equal(t, 1, w.Stats().Canceled)
-	require.Zero(t, w.Stats().Lost)
-	require.Equal(t, 1, w.log.count("a job was canceled while it ran"))
-	require.Zero(t, w.log.count("level=WARN"))
+// The job is lost after the handler has returned, and the server reports that.
+func TestAnObserverSeesWhatTheServerSaysToAnOutcome(t *testing.T) {
+	started := qless.JobEventStarted
+	for name, c := range map[string]struct {
+		lose     func(e *env) error
+		events   []qless.JobEventKind // before the end
+		err      error
+		canceled int
+		log      string
+		warnings int
+	}{
+		"it is canceled": {
+			func(e *env) error { return e.Cancel(t.Context(), "j") },
+			[]qless.JobEventKind{started, qless.JobEventCanceled}, qless.ErrCanceled, 1,
+			"a job was canceled while it ran", 0,
+		},
+		"it is timed out": {
+			func(e *env) error { return repairs.TimeOut(t.Context(), e.Client, "j") },
+			[]qless.JobEventKind{started}, qless.ErrNotRunning, 0,
+			"the server did not take an outcome", 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			o := &witness{}
+			w := e.working(qless.WorkerConfig{Observer: o.observe}, nothing)
+			w.once("finish", func(send func() error) error {
+				w.Pause() // it would take the job again
+				return errors.Join(c.lose(e), send())
+			})
+			e.Put("q", qless.JID("j"))
+			event := o.ends(t, "j", c.events...)
+			require.ErrorIs(t, event.Err, c.err)
+			require.Equal(t, qless.ActionComplete, event.Outcome.Action)
+			w.log.await(t, c.log, 1)
+			require.Equal(t, []int{c.canceled, 1 - c.canceled}, []int{w.Stats().Canceled, w.Stats().Lost})
+			require.Equal(t, 1, w.log.count(c.log))
+			require.Equal(t, c.warnings, w.log.count("level=WARN"))
+		})
+	}
 }
 
-func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
-	e := newLiveEnv(t)
-	w, o := e.watched(qless.WorkerConfig{})
-	w.Handle("K", nothing)
-	w.start()
-	w.instead("finish", func(send func() error) error {
-		w.instead("finish", nil)
-		w.Pause()
-		return errors.Join(repairs.TimeOut(t.Context(), e.Client, "j"), send())
-	})
-	e.Put("q", qless.JID("j"))
-	event := o.ends(t, "j", qless.JobEventStarted)
-	w.log.await(t, "the server did not take an outcome", 1)
-	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
-	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
-	require.Equal(t, 1, w.Stats().Lost)
-}
-
-func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
+// The server might come back while the worker waits.
+func TestAnOutcomeThatIsNotDeliveredHoldsUpStopBriefly(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	o := &witness{}
-	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Second, Observer: o.observe})
-	e.Server.Suspend()
-	defer e.Server.Resume()
-	end <- nil
-	err := requireCode(t, stopped, w.Stop(context.Background()))
-	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
-	require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
-	require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
+	const timeout = time.Second
+	for name, early := range map[string]bool{"before Stop": true, "during Stop": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			o := &witness{}
+			w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: timeout, Observer: o.observe})
+			e.Server.Suspend()
+			defer e.Server.Resume()
+			if early {
+				end <- nil
+			}
+			before := time.Now()
+			done := w.stopping(w.Stop)
+			if !early {
+				end <- nil
+			}
+			err := requireCode(t, stopped, soon(t, "the end of the worker", done))
+			require.GreaterOrEqual(t, time.Since(before), timeout)
+			require.Equal(t, "outcomes that the server did not take: 1", err.Message)
+			require.Equal(t, qless.JobEventEnded, kinds(o.of(jid))[1], "Stop returns after that")
+			require.ErrorIs(t, o.ends(t, jid, qless.JobEventStarted).Err, qless.ErrStopped)
+			w.log.await(t, "the worker stopped before the server took all outcomes", 1)
+			e.Server.Resume()
+			require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
+		})
+	}
 }
 
 // A worker may take a lost job again.
@@ -327,13 +352,8 @@ func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{w.Stats().Lost, w.Stats().Completed})
 	events := o.of(jid)
 	require.Len(t, events, 5)
-	ended := 0
-	for _, event := range events {
-		if event.Kind == qless.JobEventEnded {
-			ended++
-		}
-	}
-	require.Equal(t, 2, ended)
+	isOther := func(kind qless.JobEventKind) bool { return kind != qless.JobEventEnded }
+	require.Len(t, slices.DeleteFunc(kinds(events), isOther), 2)
 }
 
 func TestAnObserverMayAskTheWorker(t *testing.T) {
@@ -349,8 +369,7 @@ func TestAnObserverMayAskTheWorker(t *testing.T) {
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	jid := e.Put("q")
-	soon(t, "a job", running)
+	jid := e.begun(running)
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	for _, kind := range []qless.JobEventKind{qless.JobEventStarted, qless.JobEventCanceled, qless.JobEventEnded} {
 		require.Equal(t, kind, soon(t, "an event", asked))
@@ -367,46 +386,24 @@ func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
 		return nil
 	})
 	w.start()
-	jid := e.Put("q", qless.Headers{"a": "1"})
-	event := o.ends(t, jid, qless.JobEventStarted)
+	event := o.ends(t, e.Put("q", qless.Headers{"a": "1"}), qless.JobEventStarted)
 	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
 	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
 }
 
-// An observer records its calls.
-type observer struct {
-	mu    sync.Mutex
-	calls []qless.Command
-}
-
-func (o *observer) observe(_ context.Context, call qless.Command) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls = append(o.calls, call)
-}
-
-// take returns and removes the recorded calls.
-func (o *observer) take() []qless.Command {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	calls := o.calls
-	o.calls = nil
-	return calls
-}
-
 func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
-	var seen observer
+	calls := make(chan qless.Command, 1000)
 	e := newLiveEnv(t)
-	client := e.NewLiveClient(e.Redis, qless.ClientConfig{Observer: seen.observe})
-	worker := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
-	worker.Handle("K", nothing)
-	require.NoError(t, worker.Start(t.Context()))
-	e.Put("q", qless.JID("a"))
-	until(t, "the job is complete", func() bool { return e.Read("a").State == qless.StateComplete })
-	require.NoError(t, worker.Stop(t.Context()))
+	w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{}, qless.ClientConfig{
+		Observer: func(_ context.Context, call qless.Command) { calls <- call },
+	})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	require.Equal(t, "complete", w.outcome(e.Put("q", qless.JID("a"))).action)
+	w.stop()
 	reserved, finished := 0, []qless.Command{}
-	for _, call := range seen.take() {
-		switch call.Name {
+	for len(calls) > 0 {
+		switch call := <-calls; call.Name {
 		case "reserve":
 			require.NoError(t, call.Err)
 			reserved += call.Count
@@ -417,4 +414,82 @@ func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
 	}
 	require.Equal(t, 1, reserved)
 	require.Equal(t, []qless.Command{{Name: "finish", Queue: "q", JID: "a", Count: 1}}, finished)
+}
+
+// A worker whose connection is refused logs it, without the password.
+func TestAWorkerLogsNoPassword(t *testing.T) {
+	e := newEnv(t)
+	rules := []string{"on", ">pa5sw0rd", "~*", "&*", "+@all"}
+	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
+	log := newJournal()
+	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.Server.Addr(), &qless.ClientConfig{
+		Logger: slog.New(log),
+	})
+	require.NoError(t, err)
+	defer client.Close()
+	heard := testkit.Overhear(t)
+	require.NoError(t, e.Redis.ACLDelUser(t.Context(), "alice").Err())
+	w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	log.await(t, "can't listen for events", 1)
+	log.await(t, "the server refuses", 1)
+	require.NoError(t, w.Stop(ended()))
+	require.Zero(t, log.count("pa5sw0rd"))
+	require.NotContains(t, heard(), "pa5sw0rd")
+}
+
+// lines is a log without times.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+const (
+	secret    = "4111111111111111"
+	traceID   = "0af7651916cd43dd8448eb211c80319c"
+	traceText = "00-" + traceID + "-b7ad6b7169203331-01"
+)
+
+func TestAHandlerHasALoggerForItsJob(t *testing.T) {
+	e := newLiveEnv(t)
+	var log lines
+	logs := func(ctx context.Context, job *qless.Job) error {
+		job.Klass = "changed"
+		qless.Logger(ctx).Info("hello", "n", 1)
+		return nil
+	}
+	w := e.working(qless.WorkerConfig{Logger: log.logger()}, logs)
+	jid := e.Put("q", qless.JID("j"), qless.Headers{"traceparent": traceText})
+	w.ends(jid)
+	require.Contains(t, log.String(), "level=INFO msg=hello worker="+w.Name()+
+		" jid=j klass=K queue=q attempt=1 trace_id="+traceID+" n=1\n")
+
+	jid = e.Put("q", qless.JID("other"), qless.Headers{"traceparent": "not one"})
+	w.ends(jid)
+	require.Contains(t, log.String(), "jid=other klass=K queue=q attempt=1 n=1\n")
+	require.Same(t, slog.Default(), qless.Logger(t.Context()))
 }

@@ -181,9 +181,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 
 // Only the server knows who waits for the job.
 func TestANextThatClosesACircleFailsTheJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"waits"})))
+	e, w := workerEnv(t, qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn{"waits"})))
 	e.Put("q", qless.JID("runs"))
 	e.Put("elsewhere", qless.JID("waits"), qless.DependsOn{"runs"})
 	w.start()
@@ -197,8 +195,7 @@ func TestANextThatClosesACircleFailsTheJob(t *testing.T) {
 
 // A program may keep such errors in variables, returned by several handlers.
 func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Concurrency: 8})
+	e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 8})
 	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"j1"})))
 	for i := range 16 {
 		e.Put("q", qless.JID(fmt.Sprint("j", i)))
@@ -217,8 +214,7 @@ func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 // A handler that computes the remaining time may arrive at a negative time.
 func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 	t.Parallel()
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	e, w := workerEnv(t, qless.WorkerConfig{})
 	for name, delay := range map[string]time.Duration{"Zero": 0, "Negative": -time.Minute} {
 		w.Handle(name, returns(qless.Snooze(delay)))
 	}
@@ -295,17 +291,14 @@ func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 }
 
 func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Backoff: inAnHour})
-	fails := func(context.Context, *qless.Job) error { return errors.New("no") }
-	w.Handle("K", fails)
-	w.Handle("Own", fails, qless.Backoff(func(job *qless.Job, attempt int, err error) time.Duration {
+	fails := answers(errors.New("no"))
+	e, w := workerEnv(t, qless.WorkerConfig{Backoff: inAnHour}, fails)
+	w.Handle("Own", fails, qless.Backoff(func(_ *qless.Job, _ int, err error) time.Duration {
 		require.EqualError(t, err, "no")
 		return 2 * time.Hour
 	}))
 	w.start()
-	own := e.putKlass("q", "Own")
-	jid := e.Put("q")
+	own, jid := e.putKlass("q", "Own"), e.Put("q")
 	w.outcome(jid)
 	w.outcome(own)
 	require.InDelta(t, time.Hour, e.dueIn("q", jid), float64(time.Minute))

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,21 +60,18 @@ func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	})
 	require.NoError(t, err)
 	handler, running, end := hold()
-	ran := make(chan string, 1000)
+	short, ran := passes()
 	group.Handle("Long", handler)
-	group.Handle("K", func(_ context.Context, job *qless.Job) error { ran <- job.JID; return nil })
+	group.Handle("K", short)
 	require.NoError(t, group.Start(t.Context()))
 	const rounds, before, behind = 5, 100, 30
 	seen := map[string]bool{}
 	for range rounds {
-		specs := make([]qless.JobSpec, before+1+behind)
-		for i := range specs {
-			specs[i].Klass = "K"
-		}
+		specs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, before+1+behind)
 		specs[before].Klass = "Long"
 		must(e.Queue("q").PutMany(t.Context(), specs))(t)
 		for range before + behind {
-			seen[soon(t, "a job", ran)] = true
+			seen[soon(t, "a job", ran).JID] = true
 		}
 		soon(t, "the long job", running)
 		end <- nil
@@ -95,8 +93,7 @@ func (e *env) take(count, ahead, order string, queues ...string) []string {
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
-	reply := must(e.Run(e.T.Context(), "reserve", "", args...))(e.T)
-	return reservedJIDs(reply)
+	return reservedJIDs(must(e.Run(e.T.Context(), "reserve", "", args...))(e.T))
 }
 
 func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
@@ -112,8 +109,7 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 }
 
 func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		require.Empty(t, e.take("1", "3", order, "A", "B", "D"), "it is idle itself")
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
@@ -124,7 +120,7 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 		e.idle("w", "A")
 		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 4, "only it was idle")
 		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
-	}
+	})
 }
 
 // idle makes the server count a worker as idle in a queue.
@@ -135,8 +131,7 @@ func (e *env) idle(worker, queue string) {
 }
 
 func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
 		e.idle("busy", "A")
@@ -144,7 +139,7 @@ func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 		require.Len(t, e.take("1", "3", order, "A", "B"), 4)
 		require.Len(t, e.take("0", "3", order, "A", "C"), 3)
 		require.Equal(t, []string{"other"}, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
-	}
+	})
 }
 
 // A reserve checks a limited number of queues and workers. If there are more, it prefetches
@@ -174,31 +169,26 @@ func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
 }
 
 func TestReserveTakesNothingAheadIfIdlersAreUnknown(t *testing.T) {
-	for key, damage := range map[string]func(e *env) error{
-		"x:idle":   func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle", "", 0).Err() },
-		"x:idle:q": func(e *env) error { return e.Redis.Set(e.T.Context(), "ql:x:idle:q", "", 0).Err() },
-	} {
+	for _, key := range []string{"ql:x:idle", "ql:x:idle:q"} {
 		e := newEnv(t)
 		e.fill(map[string]int{"q": 5})
 		e.idle("other", "elsewhere")
 		e.Redis.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
-		e.Redis.Del(t.Context(), "ql:"+key)
-		require.NoError(t, damage(e))
+		require.NoError(t, e.Redis.Set(t.Context(), key, "", 0).Err())
 		require.Len(t, e.take("1", "3", "ordered", "q"), 1, key)
 	}
 }
 
 // A job held by a worker counts as running. Jobs of later queues must not overtake it.
 func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("B-max-concurrency", 2)
 		e.fill(abc)
 		require.Equal(t, []string{"B1"}, e.take("1", "5", order, "B"))
 		require.Empty(t, e.take("0", "5", order, "B"))
 		require.Equal(t, []string{"B2"}, e.take("1", "5", order, "B", "A"))
 		require.Len(t, e.take("1", "2", order, "A", "C"), 3)
-	}
+	})
 }
 
 func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
@@ -250,67 +240,64 @@ func TestReleasedJobsKeepTheirPlaces(t *testing.T) {
 	require.Equal(t, []string{"first", "m", "z", "a", "new", "low"}, jids(e.Pops("q", 10)))
 }
 
-// A backlogCase is a way to have a backlog of jobs, which fills queues and changes the worker.
-type backlogCase struct {
-	name string
-	fill func(e *env, config *qless.WorkerConfig) (jobs int)
-}
+// A backlog fills queues, changes the config of a worker, and returns the number of jobs.
+type backlog func(e *env, config *qless.WorkerConfig) (jobs int)
 
-var backlogCases = []backlogCase{
-	{"one queue", func(e *env, _ *qless.WorkerConfig) int { return e.putBacklog("q", 200) }},
-	{"nothing ahead", func(e *env, config *qless.WorkerConfig) int {
+var backlogs = map[string]backlog{
+	"one queue": func(e *env, _ *qless.WorkerConfig) int { return e.putBacklog("q", 200) },
+	"nothing ahead": func(e *env, config *qless.WorkerConfig) int {
 		config.Prefetch = -1
 		return e.putBacklog("q", 200)
-	}},
-	{"round-robin", inOrderOf(qless.OrderRoundRobin)},
-	{"shuffled", inOrderOf(qless.OrderShuffled)},
-	{"weights", func(e *env, config *qless.WorkerConfig) int {
+	},
+	"round-robin": inOrderOf(qless.OrderRoundRobin),
+	"shuffled":    inOrderOf(qless.OrderShuffled),
+	"weights": func(e *env, config *qless.WorkerConfig) int {
 		config.Queues, config.Weights = []string{"q", "r"}, map[string]int{"q": 3}
 		return e.putBacklog("q", 150) + e.putBacklog("r", 50)
-	}},
-	{"an ample max-concurrency", func(e *env, _ *qless.WorkerConfig) int {
+	},
+	"an ample max-concurrency": func(e *env, _ *qless.WorkerConfig) int {
 		e.Set("q-max-concurrency", 1000)
 		return e.putBacklog("q", 200)
-	}},
-	{"a max-concurrency of 1", func(e *env, _ *qless.WorkerConfig) int {
+	},
+	"a max-concurrency of 1": func(e *env, _ *qless.WorkerConfig) int {
 		e.Set("q-max-concurrency", 1)
 		return e.putBacklog("q", 100)
-	}},
-	{"a max-rate", func(e *env, _ *qless.WorkerConfig) int {
+	},
+	"a max-rate": func(e *env, _ *qless.WorkerConfig) int {
 		e.Set("q-max-rate", "100000/60")
 		return e.putBacklog("q", 200)
-	}},
-	{"an ample limit", limitedTo(1000)},
-	{"a limit of 1", limitedTo(1)},
-	{"limits behind other jobs", func(e *env, _ *qless.WorkerConfig) int {
+	},
+	"an ample limit": limitedTo(1000),
+	"a limit of 1":   limitedTo(1),
+	"limits behind other jobs": func(e *env, _ *qless.WorkerConfig) int {
 		require.NoError(e.T, e.Client.Limit("l").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1000}))
 		return e.putBacklog("q", 20) + e.putBacklog("q", 100, qless.Limits{"l"}) + e.putBacklog("q", 20)
-	}},
-	{"many queues beside an idle worker", func(e *env, config *qless.WorkerConfig) int {
+	},
+	"many queues beside an idle worker": func(e *env, config *qless.WorkerConfig) int {
 		config.Queues = nil
 		for i := range 101 {
 			config.Queues = append(config.Queues, fmt.Sprint("q", i))
 		}
 		e.working(qless.WorkerConfig{Queues: []string{"elsewhere"}}, nothing)
 		return e.putBacklog("q7", 100)
-	}},
-	{"jobs whose lives have ended", func(e *env, _ *qless.WorkerConfig) int {
+	},
+	"jobs whose lives have ended": func(e *env, _ *qless.WorkerConfig) int {
 		for range 10 {
 			e.putBacklog("q", 100, qless.StartBy(time.Millisecond))
 			e.putBacklog("q", 3)
 		}
 		return 30
-	}},
+	},
 }
 
-func inOrderOf(order qless.Order) func(*env, *qless.WorkerConfig) int {
+func inOrderOf(order qless.Order) backlog {
 	return func(e *env, config *qless.WorkerConfig) int {
 		config.Queues, config.Order = []string{"q", "r"}, order
 		return e.putBacklog("q", 150) + e.putBacklog("r", 50)
 	}
 }
 
-func limitedTo(most int) func(*env, *qless.WorkerConfig) int {
+func limitedTo(most int) backlog {
 	return func(e *env, _ *qless.WorkerConfig) int {
 		require.NoError(e.T, e.Client.Limit("l").Set(e.T.Context(), qless.LimitConfig{Concurrency: most}))
 		return e.putBacklog("q", 100, qless.Limits{"l"})
@@ -320,24 +307,21 @@ func limitedTo(most int) func(*env, *qless.WorkerConfig) int {
 // putBacklog puts jobs, and returns their number.
 func (e *env) putBacklog(queue string, jobs int, options ...qless.PutOption) int {
 	e.T.Helper()
-	specs := make([]qless.JobSpec, jobs)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
+	specs := slices.Repeat([]qless.JobSpec{{Klass: "K", Options: options}}, jobs)
 	must(e.Queue(queue).PutMany(e.T.Context(), specs))(e.T)
 	return jobs
 }
 
 // With a Linger of an hour, a worker that waits once never gets to the end of the backlog.
 func TestABacklogIsNeverMadeToWait(t *testing.T) {
-	for _, c := range backlogCases {
+	for name, fill := range backlogs {
 		for _, concurrency := range []int{1, 3, 10} {
-			t.Run(fmt.Sprint(c.name, "/", concurrency), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, "/", concurrency), func(t *testing.T) {
 				e := newLiveEnv(t)
 				config := qless.WorkerConfig{
 					Queues: []string{"q"}, Concurrency: concurrency, Linger: time.Hour,
 				}
-				wanted := int64(c.fill(e, &config))
+				wanted := int64(fill(e, &config))
 				var ran atomic.Int64
 				end := make(chan bool)
 				e.working(config, func(context.Context, *qless.Job) error {

@@ -40,8 +40,7 @@ func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
 	for _, queues := range []string{"q", "other !q", "q other", "q mail-* !mail-slow", "q mail-*"} {
 		all = append(all, e.worker(qless.WorkerConfig{Queues: strings.Fields(queues)}).start())
 	}
-	listens := e.Redis.PubSubNumSub(t.Context(), "ql:x:queues").Val()["ql:x:queues"]
-	require.EqualValues(t, 2, listens, "those with patterns")
+	require.EqualValues(t, 2, e.subscribers("ql:x:queues"), "those with patterns")
 	before := reserves(all)
 	for i := range 30 {
 		e.Put(fmt.Sprint("new", i))
@@ -70,11 +69,11 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 			lists.Add(1)
 		}
 	}}
-	done := make(chan string, appear)
+	handler, done := passes()
 	var all []*testWorker
 	for range workers {
 		w := e.workerAt(e.Server.Addr(), qless.WorkerConfig{Queues: []string{"q", "new-*"}}, watch)
-		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.Queue; return nil })
+		w.Handle("K", handler)
 		all = append(all, w.start())
 	}
 	e.settle(all...)
@@ -82,7 +81,7 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	for i := range appear {
 		queue := fmt.Sprint("new-", i)
 		e.Put(queue)
-		require.Equal(t, queue, soon(t, "a job", done))
+		require.Equal(t, queue, soon(t, "a job", done).Queue)
 	}
 	for _, w := range all {
 		until(t, "it asks the queues", func() bool { return len(w.Stats().Queues) == 1+appear })
@@ -106,9 +105,7 @@ func (e *env) settle(workers ...*testWorker) {
 // Of the workers that are notified of a new queue, one polls all of their queues, and the others
 // rely on it.
 func TestOneWorkerLooksAtANewQueueForAllOthers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{Queues: []string{"q", "new-*"}}, nothing)
 	e.settle(w.start())
 	require.Equal(t, "complete", w.outcome(e.Put("new-0")).action)
 	first := w.await(t, "it asks", 1, func(c tapped) bool {
@@ -143,8 +140,7 @@ func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
 func TestAWorkerThatIsWokenForAQueueAsksIt(t *testing.T) {
 	e := newLiveEnv(t)
 	e.know(1500)
-	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}})
-	w.Handle("K", nothing)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}}, nothing)
 	require.NoError(t, w.Start(t.Context()))
 	until(t, "it waits", func() bool { return len(w.Stats().Queues) == 1000 })
 	asked, queue := w.Stats().Queues, ""

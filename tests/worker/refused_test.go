@@ -38,18 +38,8 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	const jobs = 300
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{Concurrency: 1}, nothing)
-	var tries atomic.Int32
-	w.refuseWith(func(script string, args []any) error {
-		for _, arg := range args {
-			if script == "finish" && arg == "refused" {
-				tries.Add(1)
-				return damage
-			}
-		}
-		return nil
-	})
+	e, w := workingEnv(t, qless.WorkerConfig{Concurrency: 1}, nothing)
+	tries := w.refuseOutcome("refused", damage)
 	e.Put("q", qless.JID("refused"))
 	w.log.await(t, "the server refuses an outcome", 1)
 	for range jobs {
@@ -60,12 +50,11 @@ func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	require.Zero(t, w.log.count("gave up an outcome"), "its tries are not over")
 	require.NoError(t, w.Healthy())
 	w.log.await(t, "gave up an outcome", 1)
-	require.LessOrEqual(t, tries.Load(), int32(6), "at most once with others and five times alone")
+	require.LessOrEqual(t, len(tries), 6, "at most once with others and five times alone")
 }
 
 func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
@@ -76,11 +65,9 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 }
 
 func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{})
+	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 	w.refuseOutcome("j", damage)
-	e.Put("q", qless.JID("j"))
-	soon(t, "the first run", running)
+	e.begun(running, qless.JID("j"))
 	end <- nil
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.refuseWith(nil)
@@ -99,8 +86,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 		"ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to save RDB snapshots",
 		"LOADING Redis is loading the dataset in memory", "ERR max number of clients reached",
 	} {
-		e := newLiveEnv(t)
-		w := e.working(qless.WorkerConfig{}, nothing)
+		e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 		refused := make(chan bool, 1000)
 		var full atomic.Bool
 		w.refuseWith(func(script string, _ []any) error {
@@ -142,9 +128,8 @@ func TestAWorkerFillsAllItsSlots(t *testing.T) {
 	for range 12 {
 		e.Put("q")
 	}
-	w := e.worker(qless.WorkerConfig{Concurrency: 7})
 	handler, running, end := hold()
-	w.Handle("K", handler)
+	w := e.worker(qless.WorkerConfig{Concurrency: 7}, handler)
 	require.NoError(t, w.Start(t.Context()))
 	for range 7 {
 		soon(t, "a job", running)
@@ -168,8 +153,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 }
 
 func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	asked, answer := w.gate("finish", true)
 	jid := e.Put("q")
 	soon(t, "an outcome", asked)
@@ -213,8 +197,7 @@ func TestOneBadOutcomeDoesNotSpoilABatch(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w, running, end := e.busyWorker(qless.WorkerConfig{})
+			e, w, running, end := busyEnv(t, qless.WorkerConfig{})
 			jobs := map[string]*qless.Job{}
 			for _, jid := range strings.Fields("first a bad b c d e f") {
 				e.Put("q", qless.JID(jid))

@@ -68,8 +68,7 @@ func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 }
 
 func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Hour})
+	e, w := workerEnv(t, qless.WorkerConfig{UnknownKlassDelay: time.Hour})
 	w.start()
 	require.Equal(t, "release", w.outcome(e.Put("q")).action)
 	w.Pause()
@@ -78,10 +77,8 @@ func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
 }
 
 func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{})
-	e.Put("q")
-	soon(t, "the job", running)
+	e, w, running, end := busyEnv(t, qless.WorkerConfig{})
+	e.begun(running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Drain(t.Context()) }()
 	info := e.describedAs(w.Name(), "it is stopping", func(i *inspect.WorkerInfo) bool { return i.Stopping })
@@ -108,9 +105,7 @@ func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 
 // The registry is only for observation; jobs do not need it.
 func TestAWorkerThatCannotRegisterWorks(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	w.refuseScript("worker.register", serverError("NOPERM User worker has no permissions to run the 'set' command"))
 	w.start()
 	w.log.await(t, "the worker can't register", 1)
@@ -174,13 +169,11 @@ func blockThere(end <-chan bool) { <-end }
 // stack asks a worker for the stack of a job.
 func (e *env) stack(w *qless.Worker, jid string) stacks.Answer {
 	e.T.Helper()
-	answer := must(stacks.Ask(e.T.Context(), e.Client, jid, "running", w.Name()))(e.T)
-	return answer
+	return must(stacks.Ask(e.T.Context(), e.Client, jid, "running", w.Name()))(e.T)
 }
 
 func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{Stacks: true})
+	e, w := workerEnv(t, qless.WorkerConfig{Stacks: true})
 	end, begun := make(chan bool), make(chan bool)
 	for klass, block := range map[string]func(<-chan bool){"Here": blockHere, "There": blockThere} {
 		w.Handle(klass, func(context.Context, *qless.Job) error {
@@ -189,7 +182,6 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 			return nil
 		})
 	}
-	w.handles = true
 	w.start()
 	here := e.putKlass("q", "Here")
 	there := e.putKlass("q", "There")
@@ -197,48 +189,36 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 		soon(t, "the jobs run", begun)
 	}
 
-	answer := e.stack(w.Worker, here)
-	require.Contains(t, answer.Stack, "worker.blockHere(")
-	require.NotContains(t, answer.Stack, "blockThere")
-	answer = e.stack(w.Worker, there)
-	require.Contains(t, answer.Stack, "worker.blockThere(")
-	require.NotContains(t, answer.Stack, "blockHere")
+	for jid, blocks := range map[string][2]string{
+		here: {"blockHere", "blockThere"}, there: {"blockThere", "blockHere"},
+	} {
+		stack := e.stack(w.Worker, jid).Stack
+		require.Contains(t, stack, "worker."+blocks[0]+"(")
+		require.NotContains(t, stack, blocks[1])
+	}
 	require.Equal(t, "the worker does not run the job now", e.stack(w.Worker, "other").Problem)
 	require.Empty(t, e.Redis.Keys(t.Context(), "*stack*").Val(), "nothing stays")
 
 	close(end)
 	until(t, "the jobs have ended", func() bool { return len(w.Stats().Running) == 0 })
 	require.Equal(t, "the worker does not run the job now", e.stack(w.Worker, here).Problem)
-	require.NoError(t, w.Stop(t.Context()))
+	w.stop()
 	require.Contains(t, e.stack(w.Worker, here).Problem, "does not listen")
-	other := e.Redis.Subscribe(t.Context(), "ql:w:"+w.Name())
-	defer func() { _ = other.Close() }()
-	require.NoError(t, errOf(other.Receive(t.Context())))
+	e.listen("ql:w:" + w.Name())
 	require.Contains(t, e.stack(w.Worker, here).Problem, "has not answered within 2s")
 }
 
 func TestAWorkerTellsNoStackUnlessAllowed(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	end, begun := make(chan bool), make(chan bool)
-	w.Handle("K", func(context.Context, *qless.Job) error {
-		begun <- true
-		blockHere(end)
-		return nil
-	})
-	w.start()
-	jid := e.Put("q")
-	soon(t, "the job runs", begun)
+	w, jid, end, _ := e.holding(qless.WorkerConfig{})
 	require.Equal(t, stacks.Answer{Problem: "the worker does not tell stacks: its WorkerConfig has no Stacks"},
 		e.stack(w.Worker, jid))
-	close(end)
+	end <- nil
 }
 
 func TestTheStackOfAMemberIsThatOfItsCall(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.bulk(qless.WorkerConfig{Stacks: true}, qless.Bulk{Max: 2})
-	w.put(0, 2)
-	w.begin()
+	e, w := bulkEnv(t, qless.WorkerConfig{Stacks: true}, qless.Bulk{Max: 2})
+	w.begin(2)
 	soon(t, "the call", w.calls)
 	for _, jid := range []string{"0", "1"} {
 		require.Contains(t, e.stack(w.Worker, jid).Stack, "(*env).bulk.func1(")
@@ -292,8 +272,7 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 // A worker sends its counts every 15 s. The test does not wait for that. While it stops, the worker
 // may register once more, as stopping.
 func TestAnIdleWorkerSendsNoRates(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	_, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	w.Resume()
 	until(t, "it is registered, and has nothing to do", func() bool {
 		return w.count(of("worker.register")) > 0 && w.Stats().Idle
@@ -306,8 +285,7 @@ func TestAnIdleWorkerSendsNoRates(t *testing.T) {
 }
 
 func TestManyJobsAreOneScriptOfRates(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{}, nothing)
 	for range 200 {
 		e.Put("q")
 	}
@@ -319,9 +297,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 
 // The connection breaks after the server has added the rates, and they are sent again.
 func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	lost := make(chan bool, 100)
 	w.instead("rates.add", func(send func() error) error {
 		_ = send()
@@ -342,9 +318,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 
 // A server that is out of memory accepts outcomes, but nothing that needs memory.
 func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	for range 5 {
 		e.Put("q")
 	}

@@ -59,6 +59,13 @@ func reservedJIDs(reply any) (all []string) {
 	return all
 }
 
+// inOrders runs a test for both orders of queues that are not random, each in a newEnv.
+func inOrders(t *testing.T, test func(t *testing.T, e *env, order string)) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		t.Run(order, func(t *testing.T) { test(t, newEnv(t), order) })
+	}
+}
+
 func TestAWorkerWithAJobPollsOrAsksAtLockExpiry(t *testing.T) {
 	for poll, wait := range map[string]float64{"10": 10, "3600": 60} {
 		for _, pairs := range [][]any{{"brief", "1", "ahead", "0"}, {"ahead", "0", "polls", "0"}} {
@@ -107,13 +114,12 @@ var abc = map[string]int{"A": 5, "B": 2, "C": 3}
 func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
 	e := newLiveEnv(t)
 	e.fill(abc)
-	w := e.worker(config)
-	worked := make(chan string, abcCount)
-	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	handler, worked := passes()
+	w := e.worker(config, handler)
 	require.NoError(t, w.Start(t.Context()))
 	var got []string
 	for range abcCount {
-		got = append(got, soon(t, "a job", worked))
+		got = append(got, soon(t, "a job", worked).JID)
 	}
 	w.stop()
 	require.Equal(t, abcCount, w.Stats().Completed)
@@ -142,8 +148,7 @@ func TestAShuffledWorkerTakesAllInAnyOrder(t *testing.T) {
 // Reserves are compared with a simple model.
 func TestReservesKeepTheirOrderWhateverTheCount(t *testing.T) {
 	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		for range 30 {
 			e.Redis.FlushAll(t.Context())
 			queues := []string{"D", "C", "B", "A"}[:1+random.IntN(4)]
@@ -174,12 +179,11 @@ func TestReservesKeepTheirOrderWhateverTheCount(t *testing.T) {
 			require.Equal(t, wanted, got)
 			require.Empty(t, e.reserve("w", 9, order, "0", "", queues...).jids)
 		}
-	}
+	})
 }
 
 func TestExpiredLocksComeFirst(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("grace-period", 0)
 		e.Put("b", qless.JID("lost"))
 		e.reserve("dead", 1, "ordered", "0", "", "b")
@@ -193,12 +197,11 @@ func TestExpiredLocksComeFirst(t *testing.T) {
 		}
 		require.Equal(t, 4, e.Read("lost").Remaining)
 		require.Equal(t, "w", e.Read("lost").Worker)
-	}
+	})
 }
 
 func TestDueJobsAreReserved(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Put("q", qless.JID("later"), qless.Delay(10*time.Second))
 		must(e.Queue("q").Recur(t.Context(), "K", nil, 10*time.Second, qless.JID("r"), qless.Offset(5*time.Second)))(t)
 		r := e.reserve("w", 5, order, "0", "", "q")
@@ -207,24 +210,22 @@ func TestDueJobsAreReserved(t *testing.T) {
 		require.Equal(t, "q", r.claim)
 		e.Clock.Advance(11 * time.Second)
 		require.ElementsMatch(t, []string{"later", "r-1"}, e.reserve("w", 5, order, "0", "q", "q").jids)
-	}
+	})
 }
 
 func TestPausedQueuesGiveNothing(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(abc)
 		require.NoError(t, e.Queue("A").Pause(t.Context()))
 		require.NoError(t, e.Queue("C").Pause(t.Context()))
 		require.Equal(t, []string{"B1", "B2"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
 		require.NoError(t, e.Queue("C").Resume(t.Context()))
 		require.Equal(t, []string{"C1", "C2", "C3"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
-	}
+	})
 }
 
 func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.Set("A-max-concurrency", 3)
 		e.fill(abc)
 		require.Equal(t, []string{"A1", "A2"}, e.reserve("w1", 2, order, "0", "", "A").jids)
@@ -234,13 +235,12 @@ func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
 		require.Positive(t, r.wait, "it is idle until a job ends")
 		require.NoError(t, e.Read("A1").Complete(t.Context()), "the client is w1")
 		require.Equal(t, []string{"A4"}, e.reserve("w3", 4, order, "0", "", "A", "B").jids)
-	}
+	})
 }
 
 // A waiting jid without a job, perhaps left by other clients, is skipped.
 func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		e.fill(map[string]int{"A": 4, "B": 4})
 		e.Redis.Del(t.Context(), "ql:j:A1", "ql:j:A2", "ql:j:B1")
 		var got []string
@@ -255,13 +255,12 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 		e.Put("B", qless.JID("B5"))
 		e.Redis.Del(t.Context(), "ql:j:A5")
 		require.Equal(t, []string{"B5"}, e.reserve("w", 1, order, "0", "", "A", "B").jids)
-	}
+	})
 }
 
 // Queues without a turn cost nothing.
 func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
-	for _, order := range []string{"ordered", "round-robin"} {
-		e := newEnv(t)
+	inOrders(t, func(t *testing.T, e *env, order string) {
 		var queues []string
 		for i := range 50 {
 			queues = append(queues, fmt.Sprintf("q%d", i))
@@ -278,7 +277,7 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 			}
 			require.Equal(t, reserve(0, queues[:10]), reserve(10, queues), order)
 		}
-	}
+	})
 }
 
 func TestWhichQueuesAreReady(t *testing.T) {
@@ -336,8 +335,7 @@ func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*"}, PollInterval: 100 * time.Millisecond})
 	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))
-	jid := e.Put("mail-a")
-	require.Equal(t, "complete", w.outcome(jid).action)
+	require.Equal(t, "complete", w.outcome(e.Put("mail-a")).action)
 }
 
 func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
@@ -350,28 +348,22 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	end <- nil
 }
 
-// holdLookUp returns the config of a client that can hold back the answer to the next look-up of
-// the queues. Once armed, it reports the call, and continues when proceed is called.
-func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
-	var armed atomic.Bool
-	looked, opened := make(chan bool, 1), make(chan struct{})
-	config.Observer = func(_ context.Context, call qless.Command) {
-		if call.Name == "queues.count" && armed.CompareAndSwap(true, false) {
-			looked <- true
-			<-opened
-		}
-	}
-	arm = func() <-chan bool { armed.Store(true); return looked }
-	return config, arm, sync.OnceFunc(func() { close(opened) })
-}
-
 func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("new"))
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	held, arm, proceed := holdLookUp(t)
+	var armed atomic.Bool // hold back the answer to the next look-up of the queues
+	looked, opened := make(chan bool, 1), make(chan struct{})
+	proceed := sync.OnceFunc(func() { close(opened) })
 	config := qless.WorkerConfig{Concurrency: 4, Queues: []string{"other", "repair-*"}}
-	w := e.workerAt(e.Server.Addr(), config, held)
+	w := e.workerAt(e.Server.Addr(), config, qless.ClientConfig{
+		Observer: func(_ context.Context, call qless.Command) {
+			if call.Name == "queues.count" && armed.CompareAndSwap(true, false) {
+				looked <- true
+				<-opened
+			}
+		},
+	})
 	running, canceled, end := make(chan string, 3), make(chan bool, 3), make(chan struct{})
 	t.Cleanup(func() { proceed(); close(end) }) // before the worker is stopped
 	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -391,13 +383,12 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	}
 	e.relaysAre(1)
 
-	looked := arm()
+	armed.Store(true)
 	require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 	soon(t, "a look-up of the queues, when the worker listens again", looked)
 
 	// A queue appears. A worker that receives the later cancel has received the appearance as well.
-	moved := must(repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5))(t)
-	require.Equal(t, 1, moved)
+	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "repair-1", "g", 5))(t))
 	require.NoError(t, e.Cancel(t.Context(), "canceled"))
 	soon(t, "the cancel", canceled)
 	proceed()
@@ -412,10 +403,8 @@ func TestAJobHasItsDataWhateverItsLength(t *testing.T) {
 			data := strings.Repeat("x", n) // which has two quotes besides
 			jid, err := e.Queue("q").Put(t.Context(), "K", data, qless.Tags{"a"}, qless.Headers{"h": "v"})
 			require.NoError(t, err)
-			w := e.worker(qless.WorkerConfig{Queues: []string{"q"}})
-			got := make(chan *qless.Job, 1)
-			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
-			require.NoError(t, w.Start(t.Context()))
+			handler, got := passes()
+			e.working(qless.WorkerConfig{}, handler)
 			job := soon(t, "the job", got)
 			require.Equal(t, `"`+data+`"`, string(job.Data))
 			require.Equal(t, []any{jid, "K", qless.Tags{"a"}, 5, qless.Headers{"h": "v"}},
@@ -435,10 +424,8 @@ func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
 				e.Redis.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
 			}
 			e.Redis.HDel(t.Context(), "ql:j:plain", "tags")
-			w := e.worker(qless.WorkerConfig{Queues: []string{"q\x01"}})
-			got := make(chan *qless.Job, 2)
-			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
-			require.NoError(t, w.Start(t.Context()))
+			handler, got := passes()
+			e.working(qless.WorkerConfig{Queues: []string{"q\x01"}}, handler)
 			jobs := map[string]*qless.Job{}
 			for range 2 {
 				job := soon(t, "a job", got)
@@ -473,5 +460,136 @@ func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
 				require.Equal(t, "complete", w.outcome(next).action)
 			})
 		}
+	}
+}
+
+var orders = []string{"ordered", "round-robin", "shuffled"}
+
+// A reserve over several queues skips queues found empty before, and still finds the same jobs as a
+// reserve that checks all queues.
+func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	for _, order := range orders {
+		random := rand.New(rand.NewPCG(seed, 0))
+		looks, passes := newEnv(t), newEnv(t)
+		lists := [][]string{{"A", "B", "C", "D", "E"}, {"E", "C"}, {"B"}, {"D", "A", "B"}}
+		cursor, jobs := "0", 0
+		for range 300 {
+			for range random.IntN(3) {
+				jobs++
+				queue, jid := string(rune('A'+random.IntN(5))), fmt.Sprint("j", jobs)
+				for _, e := range []*env{looks, passes} {
+					e.Put(queue, qless.JID(jid))
+				}
+			}
+			queues, count := lists[random.IntN(len(lists))], 1+random.IntN(3)
+			require.NoError(t, looks.Redis.Del(t.Context(), "ql:x:empty").Err())
+			want := looks.reserve("w1", count, order, cursor, "", queues...)
+			got := passes.reserve("w1", count, order, cursor, "", queues...)
+			require.Equal(t, want.jids, got.jids, "%s of %v", order, queues)
+			for _, jid := range got.jids {
+				require.NoError(t, looks.Read(jid).Complete(t.Context()))
+				require.NoError(t, passes.Read(jid).Complete(t.Context()))
+			}
+			cursor = strconv.Itoa(random.IntN(5))
+		}
+	}
+}
+
+// manyQueues returns the names of a hundred queues. Only the last one has jobs.
+func (e *env) manyQueues(jobs int) []string {
+	e.T.Helper()
+	queues := make([]string, 100)
+	for i := range queues {
+		queues[i] = fmt.Sprint("q", i)
+	}
+	for range jobs {
+		e.Put(queues[99])
+	}
+	return queues
+}
+
+func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
+	for order, more := range map[string]int{"ordered": 5, "round-robin": 6} {
+		e := newEnv(t)
+		queues := e.manyQueues(100)
+		cost := func(queues ...string) int {
+			return len(e.Server.Commands(t, func() {
+				require.Len(t, e.reserve("w", 1, order, "0", "", queues...).jids, 1)
+			}))
+		}
+		cost(queues[99]) // the first call of a day costs more
+		one := cost(queues[99])
+		cost(queues...)
+		until(t, "a cheap reserve", func() bool { return cost(queues...) <= one+more }) // a new second may have begun
+	}
+}
+
+// keepEmpty makes the knowledge about empty queues last until the test ends.
+func (e *env) keepEmpty() {
+	e.T.Helper()
+	until(e.T, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		return e.Redis.Persist(e.T.Context(), "ql:x:empty").Val()
+	})
+}
+
+func TestForeignJobIsFoundBeforeTheWorkerIsIdle(t *testing.T) {
+	for _, order := range orders {
+		e := newEnv(t)
+		e.keepEmpty()
+		e.Put("C", qless.JID("ours"))
+		e.quietPut("A", "of another client")
+		require.Equal(t, []string{"ours"}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
+		e.Put("C", qless.JID("ours too"))
+		r := e.reserve("w", 3, order, "0", "", "A", "B", "C")
+		require.ElementsMatch(t, []string{"ours too", "of another client"}, r.jids)
+	}
+}
+
+func TestBusyWorkerFindsAForeignJobWithinASecond(t *testing.T) {
+	e := newEnv(t)
+	e.Put("C")
+	until(t, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		left := e.Redis.PTTL(t.Context(), "ql:x:empty").Val()
+		return left > 0 && left <= time.Second
+	})
+	e.quietPut("A", "of another client")
+	until(t, "it is found", func() bool {
+		e.Put("C") // keeps the worker busy
+		return e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids[0] == "of another client"
+	})
+}
+
+// However often the workers of a namespace ask, their knowledge expires.
+func TestKnowledgeOfEmptyQueuesIsNotProlonged(t *testing.T) {
+	e := newEnv(t)
+	const hour = time.Hour
+	until(t, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		return e.Redis.PExpire(t.Context(), "ql:x:empty", hour).Val()
+	})
+	for _, queue := range []string{"A", "B", "C"} {
+		e.Put(queue)
+		e.Put("C")
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		e.reserve("w", 1, "ordered", "0", "", "C", "B")
+	}
+	require.InDelta(t, hour, e.Redis.PTTL(t.Context(), "ql:x:empty").Val(), float64(10*time.Minute))
+}
+
+func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"C": 10})
+	e.keepEmpty()
+	jid := e.Put("A")
+	e.Redis.Persist(t.Context(), "ql:x:filled")
+	require.Equal(t, []string{jid}, e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C").jids)
+	require.NoError(t, e.Read(jid).Complete(t.Context()))
+	e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C")
+	for _, command := range e.Server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
+		require.NotContains(t, command.Words, "ql:q:A-work")
 	}
 }

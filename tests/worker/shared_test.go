@@ -24,7 +24,6 @@ type sharing struct {
 	*env
 	*tap
 	client *qless.Client
-	own    *redis.Client
 	worked chan string // jids
 	all    []*qless.Worker
 	queues []string // the workers' queues
@@ -34,16 +33,22 @@ type sharing struct {
 // and a number.
 func (e *env) shares(name string, workers int) *sharing {
 	e.T.Helper()
-	s := &sharing{env: e, tap: newTap(e.Redis), worked: make(chan string, 1000)}
-	s.own = redis.NewClient(testkit.Options(e.Server.Addr()))
-	e.T.Cleanup(func() { _ = s.own.Close() })
-	s.own.AddHook(s.tap)
-	s.client = e.NewLiveClient(s.own, qless.ClientConfig{})
+	s := &sharing{env: e, tap: e.newTap(), worked: make(chan string, 1000)}
+	own := e.Server.Client(e.T)
+	own.AddHook(s.tap)
+	s.client = e.NewLiveClient(own, qless.ClientConfig{})
 	e.T.Cleanup(func() { _ = s.client.Close() })
 	for i := range workers {
 		s.add(fmt.Sprint(name, i))
 	}
 	return s
+}
+
+// sharingEnv is newLiveEnv with the workers of shares.
+func sharingEnv(t testing.TB, name string, workers int) (*env, *sharing) {
+	t.Helper()
+	e := newLiveEnv(t)
+	return e, e.shares(name, workers)
 }
 
 // add starts a worker, and waits until it is idle and subscribed.
@@ -54,7 +59,7 @@ func (s *sharing) add(queue string, patterns ...string) {
 	})
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { s.worked <- job.JID; return nil })
 	require.NoError(s.T, w.Start(s.T.Context()))
-	s.T.Cleanup(func() { stopNow(w) })
+	s.T.Cleanup(func() { _ = w.Stop(ended()) })
 	s.all, s.queues = append(s.all, w), append(s.queues, queue)
 	s.tap.await(s.T, "an idle worker", 1, func(c tapped) bool { return c.idle && c.args[0] == w.Name() })
 }
@@ -67,19 +72,11 @@ func (s *sharing) stops(workers ...*qless.Worker) {
 	}
 }
 
-// stopNow stops a worker without waiting for its handlers.
-func stopNow(w *qless.Worker) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.Stop(ctx)
-}
-
 // wake puts a job into queues, and waits until their workers have it.
 func (s *sharing) wake(queues ...string) {
 	s.T.Helper()
 	for _, queue := range queues {
-		jid := s.Put(queue)
-		require.Equal(s.T, jid, soon(s.T, "a job of "+queue, s.worked))
+		require.Equal(s.T, s.Put(queue), soon(s.T, "a job of "+queue, s.worked))
 	}
 }
 
@@ -109,8 +106,7 @@ func (e *env) hears(pattern string) int {
 }
 
 func TestAClientListensByOneConnection(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 20)
+	e, s := sharingEnv(t, "q", 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	jid := e.Put("elsewhere")
@@ -136,8 +132,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 
 // No messages about jobs arrive while the connection is broken.
 func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 5)
+	e, s := sharingEnv(t, "q", 5)
 	for range 3 {
 		require.NoError(t, e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 		s.wake(s.queues...)
@@ -146,8 +141,7 @@ func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
 }
 
 func TestAWorkerThatStopsLeavesNoChannels(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 3)
+	e, s := sharingEnv(t, "q", 3)
 	s.add("q3", "pattern-*")
 	require.Equal(t, 1, e.hears("ql:x:queues"))
 	for _, i := range []int{0, 3} {
@@ -169,11 +163,11 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	e.relaysAre(1)
 	for i, w := range first.all {
 		jid := fmt.Sprint("j", i)
-		e.foreignPutInto(first.queues[i], jid)
+		e.foreignPut(first.queues[i], jid)
 		require.Equal(t, jid, soon(t, "a job of another client", first.worked))
 		if i < 4 {
 			first.stops(w)
-			require.EqualValues(t, 1, e.relaying(), "the others continue")
+			require.EqualValues(t, 1, e.subscribers("ql:x:listen"), "the others continue")
 		}
 	}
 
@@ -186,40 +180,18 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	e.relaysAre(2)
 	for _, s := range []*sharing{second, third} {
 		s.stops(s.all[1:]...)
-		require.EqualValues(t, 2, e.relaying())
+		require.EqualValues(t, 2, e.subscribers("ql:x:listen"))
 	}
 	second.stops(second.all[0])
 	e.relaysAre(1)
-	e.foreignPutInto("third0", "last")
+	e.foreignPut("third0", "last")
 	require.Equal(t, "last", soon(t, "a job of another client", third.worked))
-}
-
-// relaying returns the number of connections that relay.
-func (e *env) relaying() int64 {
-	e.T.Helper()
-	return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"]
-}
-
-// foreignPutInto is foreignPut into any queue.
-func (e *env) foreignPutInto(queue, jid string) {
-	e.T.Helper()
-	e.Put("elsewhere", qless.JID(jid))
-	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
-		ctx := e.T.Context()
-		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
-		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
-		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
-		pipe.Publish(ctx, "ql:log", fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue))
-		return nil
-	})
-	require.NoError(e.T, err)
 }
 
 // A worker held up by the server or its handlers does not hold up other workers of its client.
 func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 	const messages = 2000
-	e := newLiveEnv(t)
-	s := e.shares("q", 2)
+	e, s := sharingEnv(t, "q", 2)
 	slow := s.all[0].Name()
 	held, release := make(chan bool, messages), make(chan struct{})
 	t.Cleanup(func() { close(release) }) // before the workers are stopped
@@ -248,8 +220,7 @@ func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 }
 
 func TestWorkersOutliveTheirClientsClose(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 2)
+	e, s := sharingEnv(t, "q", 2)
 	waited := make(chan error, 1)
 	jid := e.Put("elsewhere")
 	go func() { waited <- errOf(s.client.Wait(context.Background(), jid)) }()
@@ -276,26 +247,6 @@ func newDeafness(workers int) *deafness {
 	d := &deafness{notified: map[string]bool{}}
 	d.asked.Add(workers)
 	return d
-}
-
-func (d *deafness) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d *deafness) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		d.alter(cmd)
-		return err
-	}
-}
-
-func (d *deafness) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			d.alter(cmd)
-		}
-		return err
-	}
 }
 
 // alter changes the reply of a reserve without jobs.
@@ -326,11 +277,10 @@ func (d *deafness) isNew(worker string) bool {
 
 // If several workers receive no messages, their connection is replaced once.
 func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	s := e.shares("q", 5)
+	e, s := sharingEnv(t, "q", 5)
 	s.wake(s.queues...)
 	before := e.listeners()
-	s.own.AddHook(newDeafness(5))
+	s.onAnswer(newDeafness(5).alter)
 	begun := 0
 	for _, command := range e.Server.Monitored(t, func() {
 		for _, w := range s.all {
@@ -350,15 +300,21 @@ func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e.listensBy(1)
 }
 
+// shards returns clients for the namespaces s0, s1 and so on.
+func (e *env) shards(namespaces int) (clients []*qless.Client) {
+	e.T.Helper()
+	for i := range namespaces {
+		config := qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}
+		clients = append(clients, e.NewLiveClient(e.Redis, config))
+	}
+	return clients
+}
+
 func TestAGroupListensByOneConnection(t *testing.T) {
 	const namespaces = 3
 	e := newLiveEnv(t)
-	var clients []*qless.Client
-	for i := range namespaces {
-		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
-	}
-	elsewhere := testkit.Start(t)
-	clients = append(clients, e.NewLiveClient(elsewhere.Client(t), qless.ClientConfig{}))
+	elsewhere := e.NewLiveClient(testkit.Start(t).Client(t), qless.ClientConfig{})
+	clients := append(e.shards(namespaces), elsewhere)
 	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 	})
@@ -376,14 +332,12 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 		})
 	}
 	e.listensBy(1)
-	for _, client := range clients {
-		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
-		require.Equal(t, jid, soon(t, "a job", worked))
-	}
-	require.NoError(t, clients[0].Close())
-	for _, client := range clients {
-		jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
-		require.Equal(t, jid, soon(t, "a job", worked), "another one's end changes nothing")
+	for _, when := range []string{"at first", "when a client is closed"} {
+		for _, client := range clients {
+			jid := must(client.Queue("q").Put(t.Context(), "K", nil))(t)
+			require.Equal(t, jid, soon(t, "a job", worked), when)
+		}
+		require.NoError(t, clients[0].Close())
 	}
 	require.NoError(t, group.Stop(t.Context()))
 	e.listensBy(0)
@@ -392,11 +346,7 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 func TestAGroupWorksAllShards(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
-	var clients []*qless.Client
-	for i := range 3 {
-		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
-	}
-	sharded := must(shards.New(shards.ByJID, clients...))(t)
+	sharded := must(shards.New(shards.ByJID, e.shards(3)...))(t)
 	group, err := qless.NewWorkerGroup(sharded.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 		Schedules: []qless.Schedule{newSchedule("tick", "@every 1s", "q", "Tick", nil)},
@@ -412,8 +362,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	go func() { done <- group.Run(ctx) }()
 	wanted := map[string]bool{}
 	for i := range 60 {
-		jid := must(sharded.Queue("q").Put(ctx, "K", i))(t)
-		wanted[jid] = true
+		wanted[must(sharded.Queue("q").Put(ctx, "K", i))(t)] = true
 	}
 	for range 60 {
 		delete(wanted, soon(t, "a job", worked))

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // ended returns an ended context.
@@ -21,33 +20,22 @@ func ended() context.Context {
 	return ctx
 }
 
-// takesNoMore reports whether the worker is stopping. A worker without any answer yet is unhealthy,
-// too.
-func (w *testWorker) takesNoMore() bool { return errors.Is(w.Healthy(), qless.ErrStopped) }
-
-// stopping begins to stop a worker, and waits until it takes no more jobs. It returns a channel
-// that is closed when the worker has stopped.
-func (w *testWorker) stopping(stop func()) <-chan struct{} {
+// stopping calls Stop or Drain, and waits until the worker takes no more jobs. A worker without any
+// answer yet is unhealthy, too. It returns a channel for the error of the call.
+func (w *testWorker) stopping(stop func(context.Context) error) <-chan error {
 	w.t.Helper()
-	done := make(chan struct{})
-	go func() { stop(); close(done) }()
-	until(w.t, "the worker stops", func() bool { return w.takesNoMore() })
+	done := make(chan error, 1)
+	go func() { done <- stop(context.Background()) }()
+	until(w.t, "the worker stops", func() bool { return errors.Is(w.Healthy(), qless.ErrStopped) })
 	return done
 }
 
 func TestAWorkerThatStopsLetsRunningJobsEnd(t *testing.T) {
-	for how, stop := range map[string]func(w *testWorker, cancelRun func()) error{
-		"Stop":                     func(w *testWorker, _ func()) error { return w.Stop(context.Background()) },
-		"Drain":                    func(w *testWorker, _ func()) error { return w.Drain(context.Background()) },
-		"the end of Run's context": func(_ *testWorker, cancelRun func()) error { cancelRun(); return nil },
+	for how, shutdownTimeout := range map[string]time.Duration{
+		"Stop": 0, "Drain": time.Nanosecond, "the end of Run's context": 0,
 	} {
 		t.Run(how, func(t *testing.T) {
-			e := newLiveEnv(t)
-			config := qless.WorkerConfig{Concurrency: 2}
-			if how == "Drain" {
-				config.ShutdownTimeout = time.Nanosecond
-			}
-			w := e.worker(config)
+			e, w := workerEnv(t, qless.WorkerConfig{Concurrency: 2, ShutdownTimeout: shutdownTimeout})
 			handler, running, end := hold()
 			causes := make(chan error, 1)
 			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
@@ -56,18 +44,20 @@ func TestAWorkerThatStopsLetsRunningJobsEnd(t *testing.T) {
 				return err
 			})
 			ctx, cancel := context.WithCancel(t.Context())
-			ran, ended := make(chan error, 1), make(chan error, 1)
+			ran := make(chan error, 1)
 			go func() { ran <- w.Run(ctx) }()
-			jid := e.Put("q")
-			soon(t, "a job", running)
-			stopping := w.stopping(func() { ended <- stop(w, cancel) })
+			stop := map[string]func(context.Context) error{
+				"Stop": w.Stop, "Drain": w.Drain,
+				"the end of Run's context": func(context.Context) error { cancel(); return nil },
+			}[how]
+			jid := e.begun(running)
+			stopped := w.stopping(stop)
 			next := e.Put("q")
 			require.Len(t, w.Stats().Running, 1)
 			end <- nil
 			require.NoError(t, soon(t, "the end of Run", ran))
 			soon(t, "the end of the worker", w.Closed())
-			soon(t, "the end of the call", stopping)
-			require.NoError(t, <-ended)
+			require.NoError(t, soon(t, "the end of the call", stopped))
 			require.NoError(t, <-causes, "of the context")
 			require.Equal(t, qless.StateComplete, e.Read(jid).State)
 			require.Equal(t, qless.StateWaiting, e.Read(next).State, "no more jobs are taken")
@@ -115,17 +105,15 @@ func TestJobsThatAStoppedWorkerReleasesAreRunByAnother(t *testing.T) {
 
 func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 50 * time.Millisecond})
-	running, end, over := make(chan bool, 1), make(chan bool), make(chan bool)
-	w.Handle("K", func(context.Context, *qless.Job) error {
+	running, end, over := make(chan *qless.Job, 1), make(chan bool), make(chan bool)
+	config := qless.WorkerConfig{ShutdownTimeout: 50 * time.Millisecond}
+	w := e.working(config, func(_ context.Context, job *qless.Job) error {
 		defer close(over)
-		running <- true
+		running <- job
 		<-end
 		return nil
 	})
-	w.start()
-	jid := e.Put("q")
-	soon(t, "a job", running)
+	jid := e.begun(running)
 	w.stopLate(jid)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State)
 	close(end)
@@ -137,32 +125,27 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 // The handler has nothing left to report to the server, but must not be cut off.
 func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
 	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	lost, end := make(chan bool), make(chan bool)
 	var over atomic.Bool
-	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+	w := e.working(qless.WorkerConfig{}, func(ctx context.Context, _ *qless.Job) error {
 		<-ctx.Done()
 		close(lost)
 		<-end
 		over.Store(true)
 		return nil
 	})
-	w.start()
 	jid := e.Put("q")
 	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	soon(t, "the end of the context", lost)
-	stopped := make(chan error, 1)
-	go func() { stopped <- w.Stop(context.Background()) }()
-	until(t, "the worker stops", func() bool { return w.takesNoMore() })
+	stopped := w.stopping(w.Stop)
 	close(end)
 	require.NoError(t, soon(t, "the end of the worker", stopped))
 	require.True(t, over.Load())
 }
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
+	w := newLiveEnv(t).idleWorker()
 	stopped := make(chan error, 10)
 	for range 10 {
 		go func() { stopped <- w.Stop(context.Background()) }()
@@ -176,8 +159,7 @@ func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 }
 
 func TestAWorkerMayBeStoppedBeforeItIsStarted(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
+	_, w := workerEnv(t, qless.WorkerConfig{})
 	requireCode(t, qless.ErrStopped, w.Healthy())
 	w.stop()
 	soon(t, "the end of the worker", w.Closed())
@@ -188,9 +170,8 @@ func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	for range 20 {
 		jid := e.Put("q")
-		w := e.worker(qless.WorkerConfig{})
 		handler, _, _ := hold()
-		w.Handle("K", handler)
+		w := e.worker(qless.WorkerConfig{}, handler)
 		require.NoError(t, w.Start(t.Context()))
 		w.stopNow()
 		require.Equal(t, qless.StateWaiting, e.Read(jid).State)
@@ -204,7 +185,7 @@ func TestJobsReservedWhileStoppingAreReleased(t *testing.T) {
 	reserved, answer := w.gate("reserve", true)
 	jid := e.Put("q")
 	soon(t, "a reservation", reserved)
-	stopped := w.stopping(w.stopNow)
+	stopped := w.stopping(func(context.Context) error { return w.Stop(ended()) })
 	answer()
 	soon(t, "the end of the worker", stopped)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State)
@@ -225,16 +206,12 @@ func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
 func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 	e := newLiveEnv(t)
 	before := goleak.IgnoreCurrent()
-	w := e.worker(qless.WorkerConfig{
+	w, running, end := e.busyWorker(qless.WorkerConfig{
 		Queues:    []string{"q", "mail-*"},
 		Schedules: []qless.Schedule{newSchedule("s", "@hourly", "q", "K", nil)},
 	})
-	handler, running, end := hold()
-	w.Handle("K", handler)
-	w.start()
 	for range 3 {
-		e.Put("q")
-		soon(t, "a job", running)
+		e.begun(running)
 	}
 	end <- nil
 	w.stopNow()
@@ -244,13 +221,11 @@ func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 
 func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
+	w, proxy := e.proxied(qless.WorkerConfig{})
 	handler, running, _ := hold()
 	w.Handle("K", handler)
 	w.start()
-	e.Put("q")
-	soon(t, "a job", running)
+	e.begun(running)
 	w.offline.Store(true)
 	proxy.CutAll()
 	stopped := make(chan struct{})
@@ -259,71 +234,49 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 }
 
 // The timeout for running jobs does not apply without running jobs.
-func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
+func TestAWorkerWithoutJobsStopsSoonWithoutServer(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(e *env){
-		"it hangs":   func(e *env) { e.Server.Suspend() },
-		"it is gone": func(e *env) { e.Server.Kill() },
+	for name, lose := range map[string]func(e *env, w *testWorker){
+		"it hangs": func(e *env, w *testWorker) {
+			w.start()
+			e.Server.Suspend()
+			w.unhealthy()
+		},
+		"it is gone": func(e *env, w *testWorker) {
+			w.start()
+			e.Server.Kill()
+			w.unhealthy()
+		},
+		"it has never answered": func(e *env, w *testWorker) {
+			e.Server.Suspend()
+			require.NoError(w.t, w.Start(w.t.Context()))
+			err := requireCode(w.t, qless.ErrUnavailable, w.Healthy())
+			require.Contains(w.t, err.Message, "has not answered yet")
+		},
+		"it may have locked a job, which the worker asks for": func(e *env, w *testWorker) {
+			w.beforeItHears("j", func() error { e.Server.Suspend(); return errOffline })
+			w.start()
+			e.Put("q", qless.JID("j"))
+			w.log.await(w.t, "the server does not answer", 1)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newLiveEnv(t)
-			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond, ShutdownTimeout: time.Hour}).start()
-			lose(e)
+			e, w := workerEnv(t, qless.WorkerConfig{
+				PollInterval: 50 * time.Millisecond, ShutdownTimeout: time.Hour,
+			})
 			defer e.Server.Resume()
-			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
-			soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
+			lose(e, w)
+			require.NoError(t, soon(t, "the end of Stop", w.stopping(w.Stop)))
 		})
 	}
 }
 
-func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
-	e := newLiveEnv(t)
-	e.Server.Suspend()
-	defer e.Server.Resume()
-	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
-	require.NoError(t, w.Start(t.Context()))
-	require.Contains(t, requireCode(t, qless.ErrUnavailable, w.Healthy()).Message, "has not answered yet")
-	stopped := make(chan error, 1)
-	go func() { stopped <- w.Stop(context.Background()) }()
-	require.NoError(t, soon(t, "the end of Stop", stopped))
-}
-
-// A worker with a lost reservation must ask which jobs it locked.
-func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
-	w.beforeItHears("j", func() error { e.Server.Suspend(); return errOffline })
-	defer e.Server.Resume()
-	w.start()
-	e.Put("q", qless.JID("j"))
-	w.log.await(t, "the server does not answer", 1)
-	soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
-}
-
-func TestUnsendableOutcomesDoNotHoldUpStopForLong(t *testing.T) {
-	e := newLiveEnv(t)
-	w, running, end := e.busyWorker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
-	jid := e.Put("q")
-	soon(t, "a job", running)
-	e.Server.Suspend()
-	defer e.Server.Resume()
-	before := time.Now()
-	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
-	end <- nil
-	soon(t, "the end of the worker", stopped)
-	require.GreaterOrEqual(t, time.Since(before), 300*time.Millisecond, "the server might have come back")
-	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
-	e.Server.Resume()
-	require.NotEqual(t, qless.StateWaiting, e.Read(jid).State)
-}
-
 func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.working(qless.WorkerConfig{ShutdownTimeout: time.Hour}, nothing)
+	e, w := workingEnv(t, qless.WorkerConfig{ShutdownTimeout: time.Hour}, nothing)
 	w.refuseOutcome("j", damage)
 	e.Put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
-	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	stopped := w.stopping(w.Stop)
 	w.refuseWith(nil)
 	soon(t, "the end of the worker", stopped)
 	require.Equal(t, qless.StateComplete, e.Read("j").State)
@@ -351,9 +304,7 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 }
 
 func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
-	w.Handle("K", nothing)
+	e, w := workerEnv(t, qless.WorkerConfig{}, nothing)
 	w.Pause()
 	jid := e.Put("q")
 	require.NoError(t, w.Start(t.Context()))
@@ -365,10 +316,8 @@ func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 }
 
 func TestJobsReservedWhilePausingAreReleased(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{})
 	handler, running, _ := hold()
-	w.Handle("K", handler)
+	e, w := workerEnv(t, qless.WorkerConfig{}, handler)
 	w.beforeItHears("j", func() error { w.Pause(); return nil })
 	w.start()
 	e.Put("q", qless.JID("j"))

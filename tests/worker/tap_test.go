@@ -29,27 +29,59 @@ type tapped struct {
 	at     time.Time
 }
 
+// A changing is something that tests wait for, guarded by the mutex.
+type changing struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+}
+
+func newChanging() changing { return changing{changed: make(chan struct{})} }
+
+// change reports a change. The caller holds the mutex.
+func (c *changing) change() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// until waits until a condition is true, which is checked with the mutex. It returns false if that
+// takes too long.
+func (c *changing) until(is func() bool) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		done, changed := is(), c.changed
+		c.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
 // A tap sees, and may disturb, every script run by a client.
 type tap struct {
+	test     testing.TB
 	observer *redis.Client // hidden from the tap
 
-	mu      sync.Mutex
-	calls   []tapped
-	changed chan struct{} // closed at the next call
-	around  map[string]func(send func() error) error
-	refuse  func(script string, args []any) error // an error becomes the server's answer
+	changing
+	calls  []tapped
+	around map[string]func(send func() error) error
+	refuse func(script string, args []any) error // an error becomes the server's answer
+	answer func(cmd redis.Cmder)                 // may look at answers, and change them
 
 	offline atomic.Bool // connections can't be opened
 }
 
 var errOffline = errors.New("offline")
 
-func newTap(observer *redis.Client) *tap {
-	return &tap{
-		observer: observer,
-		changed:  make(chan struct{}),
-		around:   map[string]func(func() error) error{},
-	}
+func (e *env) newTap() *tap {
+	around := map[string]func(func() error) error{}
+	return &tap{test: e.T, observer: e.Redis, changing: newChanging(), around: around}
 }
 
 // instead calls run instead of sending a script, or a pipeline with it. run may call send, and the
@@ -58,6 +90,34 @@ func (p *tap) instead(script string, run func(send func() error) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.around[script] = run
+}
+
+// once is instead for the next call only.
+func (p *tap) once(script string, run func(send func() error) error) {
+	p.instead(script, func(send func() error) error {
+		p.instead(script, nil)
+		return run(send)
+	})
+}
+
+// gate holds back every call of a script until open is called, either before it is sent, or before
+// its answer arrives. It reports each call.
+func (p *tap) gate(script string, answered bool) (arrived <-chan bool, open func()) {
+	seen, opened := make(chan bool, 1000), make(chan struct{})
+	open = sync.OnceFunc(func() { close(opened) })
+	p.test.Cleanup(open) // before the worker is stopped
+	p.instead(script, func(send func() error) error {
+		if answered {
+			err := send()
+			seen <- true
+			<-opened
+			return err
+		}
+		seen <- true
+		<-opened
+		return send()
+	})
+	return seen, open
 }
 
 // A serverError is an error in a server's answer.
@@ -73,24 +133,36 @@ func (p *tap) refuseWith(refuse func(script string, args []any) error) {
 	p.refuse = refuse
 }
 
-// refuseScript answers every call of a script with an error.
-func (p *tap) refuseScript(name string, answer error) {
-	p.refuseWith(func(script string, _ []any) error {
-		if script == name {
-			return answer
-		}
-		return nil
-	})
+// onAnswer calls a function with each answered command. It may change the answer.
+func (p *tap) onAnswer(answer func(cmd redis.Cmder)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = answer
 }
 
-// refuseOutcome answers every script that ends the hold on a job with an error.
-func (p *tap) refuseOutcome(jid string, answer error) {
+// refuseIf answers calls that match with an error, and reports each.
+func (p *tap) refuseIf(match func(script string, args []any) bool, answer error) <-chan bool {
+	refused := make(chan bool, 1000)
 	p.refuseWith(func(script string, args []any) error {
-		if script == "finish" && slices.Contains(args, any(jid)) {
-			return answer
+		if !match(script, args) {
+			return nil
 		}
-		return nil
+		refused <- true
+		return answer
 	})
+	return refused
+}
+
+// refuseScript answers every call of a script with an error, and reports each.
+func (p *tap) refuseScript(name string, answer error) <-chan bool {
+	return p.refuseIf(func(script string, _ []any) bool { return script == name }, answer)
+}
+
+// refuseOutcome answers every script that ends the hold on a job with an error, and reports each.
+func (p *tap) refuseOutcome(jid string, answer error) <-chan bool {
+	return p.refuseIf(func(script string, args []any) bool {
+		return script == "finish" && slices.Contains(args, any(jid))
+	}, answer)
 }
 
 // passing returns the commands not refused.
@@ -113,34 +185,24 @@ func (p *tap) passing(cmds []redis.Cmder) []redis.Cmder {
 }
 
 // await waits for the nth call that matches.
-func (p *tap) await(t testing.TB, what string, n int, match func(tapped) bool) tapped {
+func (p *tap) await(t testing.TB, what string, n int, match func(tapped) bool) (found tapped) {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		found, changed := p.find(n, match)
-		if found != nil {
-			return *found
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			require.FailNow(t, "not seen", "%s, %d times, among\n%s", what, n, p)
-		}
-	}
-}
-
-func (p *tap) find(n int, match func(tapped) bool) (*tapped, chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.calls {
-		if match(c) {
-			if n--; n == 0 {
-				return &c, nil
+	seen := p.until(func() bool {
+		left := n
+		for _, found = range p.calls {
+			if match(found) {
+				left--
+			}
+			if left == 0 {
+				return true
 			}
 		}
+		return false
+	})
+	if !seen {
+		require.FailNow(t, "not seen", "%s, %d times, among\n%s", what, n, p)
 	}
-	return nil, p.changed
+	return found
 }
 
 // String returns all calls, for the messages of failed tests.
@@ -170,6 +232,11 @@ func (p *tap) count(match func(tapped) bool) int {
 // of matches the answered calls of a script.
 func of(script string) func(tapped) bool {
 	return func(c tapped) bool { return c.script == script && c.err == nil }
+}
+
+// unanswered matches the calls of a script that have failed.
+func unanswered(script string) func(tapped) bool {
+	return func(c tapped) bool { return c.script == script && c.err != nil }
 }
 
 // reported is a worker's report about a job, and the server's answer.
@@ -246,6 +313,7 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	var around func(func() error) error
 	var trip []string
 	p.mu.Lock()
+	answer := p.answer
 	for _, cmd := range cmds {
 		name := scriptName(cmd)
 		trip = append(trip, name)
@@ -265,6 +333,9 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 		err = nil
 	}
 	for _, cmd := range cmds {
+		if answer != nil {
+			answer(cmd)
+		}
 		p.note(cmd, strings.Join(trip, " "))
 	}
 	return err
@@ -300,8 +371,7 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, c)
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.change()
 }
 
 // scriptName returns the command of ours run by a Redis command, if any.

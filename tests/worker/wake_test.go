@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // The workers of these tests ask again only after an hour, unless woken.
@@ -41,29 +39,38 @@ func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
 func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
-	w := e.idleWorker()
-	require.Equal(t, "complete", w.outcome("j").action)
+	require.Equal(t, "complete", e.idleWorker().outcome("j").action)
 }
 
-// silentPut puts a job without publishing anything.
-const silentPut = `
-redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{}', 'priority', 0, 'tags', '[]',
-  'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
-redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
+// quietPut puts a job like another client's script, but publishes nothing. The functions run before
+// that, in the same step of the server.
+func (e *env) quietPut(queue, jid string, before ...func(pipe redis.Pipeliner)) {
+	e.T.Helper()
+	ctx := e.T.Context()
+	e.Put("elsewhere", qless.JID(jid))
+	_, err := e.Redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, do := range before {
+			do(pipe)
+		}
+		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
+		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
+		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
+		return nil
+	})
+	require.NoError(e.T, err)
+}
 
 // foreignPut closes some connections, and puts a job like other clients' scripts, which wake no
-// worker, but publish to the log before the job exists, in the same step of the server.
-func (e *env) foreignPut(jid string, kill ...string) {
+// worker, but publish to the log before the job exists.
+func (e *env) foreignPut(queue, jid string, kill ...string) {
 	e.T.Helper()
-	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
+	e.quietPut(queue, jid, func(pipe redis.Pipeliner) {
 		for _, id := range kill {
 			pipe.ClientKillByFilter(e.T.Context(), "id", id)
 		}
-		pipe.Publish(e.T.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
-		pipe.Eval(e.T.Context(), silentPut, nil, jid, time.Now().Unix())
-		return nil
+		told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
+		pipe.Publish(e.T.Context(), "ql:log", told)
 	})
-	require.ErrorIs(e.T, err, redis.Nil)
 }
 
 func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
@@ -71,7 +78,7 @@ func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
 	e.Put("q", qless.Delay(10*time.Minute))
 	w := e.idleWorker()
 	e.relaysAre(1)
-	e.foreignPut("j")
+	e.foreignPut("q", "j")
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
@@ -79,32 +86,8 @@ func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
 func (e *env) relaysAre(n int64) {
 	e.T.Helper()
 	until(e.T, fmt.Sprint(n, " workers relay"), func() bool {
-		return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
+		return e.subscribers("ql:x:listen") == n
 	})
-}
-
-// A relaySpy observes the attempts of a worker to become a relay.
-type relaySpy struct {
-	claims atomic.Int32 // attempts to become a relay
-	others atomic.Int64 // the number of relays counted by the worker
-}
-
-func (s *relaySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *relaySpy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if counted, is := cmd.(*redis.MapStringIntCmd); is {
-			s.others.Store(counted.Val()["ql:x:listen"])
-		} else if len(cmd.Args()) > 1 && cmd.Args()[1] == "ql:x:relay" && cmd.Name() == "set" {
-			s.claims.Add(1)
-		}
-		return err
-	}
 }
 
 // Of many workers that start together, most find that others relay. They do not wait for their turn
@@ -113,21 +96,27 @@ func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
 	require.NoError(t, e.Redis.Set(ctx, "ql:x:relay", "another", 0).Err())
-	w, spy := e.worker(qless.WorkerConfig{}), &relaySpy{}
-	w.rdb.AddHook(spy)
+	w := e.worker(qless.WorkerConfig{})
+	var claims atomic.Int32 // attempts to become a relay
+	var others atomic.Int64 // the number of relays counted by the worker
+	w.onAnswer(func(cmd redis.Cmder) {
+		if counted, is := cmd.(*redis.MapStringIntCmd); is {
+			others.Store(counted.Val()["ql:x:listen"])
+		} else if cmd.Name() == "set" && cmd.Args()[1] == "ql:x:relay" {
+			claims.Add(1)
+		}
+	})
 	w.Handle("*", nothing)
 	w.start()
-	until(t, "it waits for its turn", func() bool { return spy.claims.Load() > 2 })
+	until(t, "it waits for its turn", func() bool { return claims.Load() > 2 })
 	for range 2 {
-		other := e.Redis.Subscribe(ctx, "ql:x:listen")
-		t.Cleanup(func() { _ = other.Close() })
+		e.listen("ql:x:listen")
 	}
-	e.relaysAre(2)
-	until(t, "it looks whether others relay", func() bool { return spy.others.Load() == 2 })
-	claims := spy.claims.Load()
+	until(t, "it looks whether others relay", func() bool { return others.Load() == 2 })
+	before := claims.Load()
 	require.NoError(t, e.Redis.Del(ctx, "ql:x:relay").Err())
 	require.Equal(t, "complete", w.outcome(e.Put("q")).action)
-	require.Equal(t, claims, spy.claims.Load())
+	require.Equal(t, before, claims.Load())
 }
 
 // relayed starts two workers of another queue, which relay, and then a worker of the queue q, which
@@ -149,22 +138,22 @@ func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
 func TestTwoWorkersHearOtherClientsForAll(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
-	e.foreignPut("j1")
+	e.foreignPut("q", "j1")
 	require.Equal(t, "complete", w.outcome("j1").action)
 
 	relays[0].stop()
-	e.foreignPut("j2")
+	e.foreignPut("q", "j2")
 	require.Equal(t, "complete", w.outcome("j2").action, "the other one receives it")
 	e.relaysAre(2)
 	relays[1].stop()
-	e.foreignPut("j3")
+	e.foreignPut("q", "j3")
 	require.Equal(t, "complete", w.outcome("j3").action)
 }
 
 func TestOneRelayMayDie(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
-	e.foreignPut("j1", e.subscriptions(relays[1])...)
+	e.foreignPut("q", "j1", e.subscriptions(relays[1])...)
 	require.Equal(t, "complete", w.outcome("j1").action)
 }
 
@@ -176,7 +165,7 @@ func TestAJobThatNoRelayNoticedWakesAWorker(t *testing.T) {
 		queue := redis.Z{Score: 1, Member: fmt.Sprint("other", i)}
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", queue).Err())
 	}
-	e.foreignPut("j", e.subscriptions(relays[:]...)...)
+	e.foreignPut("q", "j", e.subscriptions(relays[:]...)...)
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
@@ -198,8 +187,7 @@ func (e *env) subscriptions(workers ...*testWorker) []string {
 }
 
 func TestARelayWakesWorkersWhenItBeginsToListen(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.idleWorker()
+	w := newLiveEnv(t).idleWorker()
 	first := w.await(t, "a wake-up of all", 1, of("wake"))
 	require.Equal(t, []string{"", ""}, first.args)
 }
@@ -211,13 +199,7 @@ func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
 		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()
 		e.relaysAre(int64(i) + 1)
 	}
-	others := e.Redis.Subscribe(t.Context(), "ql:x:listen")
-	t.Cleanup(func() { _ = others.Close() })
-	more := e.Redis.Subscribe(t.Context(), "ql:x:listen")
-	t.Cleanup(func() { _ = more.Close() })
-	for _, pubsub := range []*redis.PubSub{others, more} {
-		must(pubsub.Receive(t.Context()))(t)
-	}
+	others, more := e.listen("ql:x:listen"), e.listen("ql:x:listen")
 	e.relaysAre(2)
 	require.NoError(t, more.Close())
 	require.NoError(t, others.Close())
@@ -249,33 +231,22 @@ func TestNoMoreThanTwoOfManyWorkersRelay(t *testing.T) {
 func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	const workers, puts = 50, 20
 	e := newLiveEnv(t)
-	done := make(chan string, puts)
+	handler, done := passes()
 	var all []*testWorker
 	for range workers {
-		w := e.worker(qless.WorkerConfig{Concurrency: 1})
-		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
-		all = append(all, w.start())
+		all = append(all, e.working(qless.WorkerConfig{Concurrency: 1}, handler))
 	}
-	reserves := func() int {
-		sum := 0
-		for _, w := range all {
-			sum += w.count(of("reserve"))
-		}
-		return sum
-	}
-	before := reserves()
+	before := reserves(all)
 	for range puts {
-		jid := e.Put("q")
-		require.Equal(t, jid, soon(t, "a job", done))
+		require.Equal(t, e.Put("q"), soon(t, "a job", done).JID)
 	}
 	// Each job makes its worker ask twice. Some may also ask because they have begun to listen. If
 	// each job woke all, there would be a thousand requests.
-	require.Less(t, reserves()-before, puts*3+workers*2)
+	require.Less(t, reserves(all)-before, puts*3+workers*2)
 }
 
 func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
-	e := newLiveEnv(t)
-	w := e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
+	w := newLiveEnv(t).worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
 	first, last := w.idle(4), w.idle(8)
 	require.GreaterOrEqual(t, last.at.Sub(first.at), 4*180*time.Millisecond-10*time.Millisecond)
 	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))
@@ -284,9 +255,7 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 // Queues stay known after their jobs are done.
 func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 	e := newLiveEnv(t)
-	for i := range 2500 {
-		e.Redis.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
-	}
+	e.know(2500)
 	w := e.working(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond}, nothing)
 	for _, queue := range []string{"old2400", "new1", "new2"} {
 		require.Equal(t, "complete", w.outcome(e.Put(queue)).action)
@@ -320,8 +289,7 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one, running, end := e.busyWorker(qless.WorkerConfig{Concurrency: 1})
-	first := e.Put("q")
-	soon(t, "a job", running)
+	first := e.begun(running)
 	two := e.idleWorker()
 	for range 3 {
 		require.Equal(t, "complete", two.outcome(e.Put("q")).action)
@@ -345,11 +313,7 @@ func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
 }
 
 func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
-	e := newLiveEnv(t)
-	proxy := testkit.NewProxy(t, e.Server.Addr())
-	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{}, qless.ClientConfig{})
-	dead.Handle("K", nothing)
-	dead.start()
+	e, dead, proxy := proxiedEnv(t)
 	w := e.idleWorker()
 	dead.offline.Store(true)
 	proxy.CutAll()
@@ -358,7 +322,7 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	before := time.Now()
 	// No relay subscribes to the log until the other worker notices. Only that worker's next poll
 	// may find the job, unless the worker itself subscribes.
-	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
+	if e.subscribers("ql:x:listen") == 0 {
 		must(e.Run(t.Context(), "wake", "", "q"))(t)
 	}
 	require.Equal(t, "complete", w.outcome(jid).action)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/testkit"
 )
 
 // reserveWeighted reserves jobs from the queues a, b and c with the weights 6, 3 and 1, and counts
@@ -151,8 +150,7 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 		cost := func(args []any) float64 {
 			jobs := 0
 			commands := len(e.Server.Commands(t, func() {
-				reply := must(e.Run(t.Context(), "reserve", "", args...))(t)
-				jobs = len(reservedJIDs(reply))
+				jobs = len(reservedJIDs(must(e.Run(t.Context(), "reserve", "", args...))(t)))
 			}))
 			require.GreaterOrEqual(t, jobs, min(count, 60))
 			return float64(commands) / float64(jobs)
@@ -171,37 +169,27 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 // owed to them by the next call.
 func TestWeightsAreKeptWhereACallEndsEarly(t *testing.T) {
 	t.Parallel()
-	limited := qless.Limits{"l"}
-	for name, fill := range map[string]func(e *env, d *drawing){
-		"large jobs": func(e *env, _ *drawing) {
-			e.putSized("a", 150, 300_000)
-			e.putSized("b", 150, 300_000)
-		},
-		"large and small jobs": func(e *env, _ *drawing) {
-			e.putSized("a", 150, 300_000)
-			e.putInto("b", 150)
-		},
-		"small and large jobs": func(e *env, _ *drawing) {
-			e.putInto("a", 150)
-			e.putSized("b", 150, 300_000)
-		},
-		"a max-concurrency": func(e *env, d *drawing) {
-			e.Set("a-max-concurrency", 1000)
-			e.putInto("a", 150)
-			e.putInto("b", 150)
-			d.ahead = 9
-		},
-		"jobs with limits": func(e *env, d *drawing) {
-			e.putInto("a", 150)
-			e.putInto("b", 150, limited)
-			d.ahead = 9
-		},
+	for name, c := range map[string]struct {
+		a, b           int // bytes of data of the jobs
+		maxConcurrency int // of a
+		ahead          int
+		options        []qless.PutOption // of the jobs of b
+	}{
+		"large jobs":           {a: 300_000, b: 300_000},
+		"large and small jobs": {a: 300_000},
+		"small and large jobs": {b: 300_000},
+		"a max-concurrency":    {maxConcurrency: 1000, ahead: 9},
+		"jobs with limits":     {options: []qless.PutOption{qless.Limits{"l"}}, ahead: 9},
 	} {
 		for _, count := range []int{1, 16} {
 			t.Run(fmt.Sprint(name, "/", count), func(t *testing.T) {
 				e := newEnv(t)
-				d := drawing{queues: []string{"a", "b"}, weights: "1 1", cursor: "20261128"}
-				fill(e, &d)
+				d := drawing{queues: []string{"a", "b"}, weights: "1 1", cursor: "20261128", ahead: c.ahead}
+				if c.maxConcurrency > 0 {
+					e.Set("a-max-concurrency", c.maxConcurrency)
+				}
+				e.putSized("a", 150, c.a)
+				e.putSized("b", 150, c.b, c.options...)
 				sum := map[string]int{}
 				for sum["a"]+sum["b"] < 200 {
 					counts := e.draw(&d, count)
@@ -272,7 +260,7 @@ func TestAWorkerDrawsQueuesByWeight(t *testing.T) {
 		return nil
 	})
 	w.start()
-	testkit.Soon(t, "200 jobs", full)
+	soon(t, "200 jobs", full)
 	mu.Lock()
 	require.Less(t, first["b-1"], 60, "%v", first) // 10 are expected; 60 occur once in 10^25 runs
 	mu.Unlock()
@@ -282,13 +270,9 @@ func TestAWorkerDrawsQueuesByWeight(t *testing.T) {
 // A worker of its own keeps slots for a queue while the other worker is full.
 func TestAGroupKeepsSlotsForAQueue(t *testing.T) {
 	e := newLiveEnv(t)
-	var group qless.WorkerGroup
-	for _, config := range []qless.WorkerConfig{
-		{Queues: []string{"critical"}, Concurrency: 1},
-		{Queues: []string{"critical", "low"}, Concurrency: 2},
-	} {
-		w := must(qless.NewWorker(e.Client, config))(t)
-		group = append(group, w)
+	group := qless.WorkerGroup{
+		newWorker(t, e.Client, qless.WorkerConfig{Queues: []string{"critical"}, Concurrency: 1}),
+		newWorker(t, e.Client, qless.WorkerConfig{Queues: []string{"critical", "low"}, Concurrency: 2}),
 	}
 	running, end := make(chan string, 10), make(chan bool)
 	group.Handle("K", func(_ context.Context, job *qless.Job) error {
@@ -300,8 +284,8 @@ func TestAGroupKeepsSlotsForAQueue(t *testing.T) {
 	defer func() { require.NoError(t, group.Stop(context.Background())) }()
 	defer close(end)
 	e.putInto("low", 5)
-	require.Equal(t, "low", testkit.Soon(t, "a job", running))
-	require.Equal(t, "low", testkit.Soon(t, "a job", running))
+	require.Equal(t, "low", soon(t, "a job", running))
+	require.Equal(t, "low", soon(t, "a job", running))
 	e.putInto("critical", 1)
-	require.Equal(t, "critical", testkit.Soon(t, "a job", running))
+	require.Equal(t, "critical", soon(t, "a job", running))
 }
