@@ -30,7 +30,9 @@ const (
 	maxTestFiles = 20     // tests and examples of the root
 	maxTestName  = 50     // letters
 
+	maxTestLines    = 94_800 // of all tests
 	maxAPITestLines = 15_000 // of the tests in tests/api
+	maxLuaLines     = 12_650 // of the commands of qless, and of what they share
 )
 
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
@@ -279,16 +281,22 @@ func TestTheRootHasFewFilesOfTests(t *testing.T) {
 }
 
 // Steps of tests/model and traces of tests/conformance need no other test.
-func TestTheTestsOfTheAPIStayShort(t *testing.T) {
-	_, tests := goFiles(t)
-	lines := 0
-	for _, file := range tests {
-		if path.Dir(file) == "tests/api" {
-			lines += strings.Count(readFile(t, file), "\n")
+func TestTestsAndScriptsStayShort(t *testing.T) {
+	lines := func(files []string) (n int) {
+		for _, file := range files {
+			n += strings.Count(readFile(t, file), "\n")
 		}
+		require.Positive(t, n)
+		return n
 	}
-	require.Positive(t, lines)
-	require.LessOrEqual(t, lines, maxAPITestLines)
+	_, tests := goFiles(t)
+	require.LessOrEqual(t, lines(tests), maxTestLines)
+	require.LessOrEqual(t, lines(slices.DeleteFunc(tests, func(file string) bool {
+		return path.Dir(file) != "tests/api"
+	})), maxAPITestLines)
+	scripts, err := filepath.Glob("lua/[cl]*/*.lua")
+	require.NoError(t, err)
+	require.LessOrEqual(t, lines(scripts), maxLuaLines)
 }
 
 // A worker is made of parts, each with methods of its own.
