@@ -132,7 +132,7 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 	})
 	d = d.again(web.Options{})
 
-	page := d.shows("/klasses", `<a href="/klasses/Send">Send</a>`, "100.0 %", "99 %")
+	d.shows("/klasses", `<a href="/klasses/Send">Send</a>`, "100.0 %", "99 %")
 	for _, over := range []string{"15m", "1h", "3h", "24h", "3d", "nonsense"} {
 		klasses := d.read("/klasses?over=" + over)["klasses"].([]any)
 		require.Len(t, klasses, 2, over)
@@ -145,7 +145,7 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 	require.Empty(t, d.read("/klasses?queue=other")["klasses"])
 
 	for _, over := range []string{"15m", "1h", "3h", "24h", "3d"} {
-		page = d.page("/klasses/Send?over=" + over)
+		page := d.page("/klasses/Send?over=" + over)
 		require.Contains(t, page, `<path class="hue done"`, over)
 		contains(t, page, "How long they ran", "As a table")
 		data := d.read("/klasses/Send?over=" + over)

@@ -27,10 +27,10 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	}
 	d = d.again(web.Options{})
 
-	page := d.shows("/limits", `<a href="/limits/api">api</a>`, "1 of 1", "10 in 1m<", "in 59m",
+	d.shows("/limits", `<a href="/limits/api">api</a>`, "1 of 1", "10 in 1m<", "in 59m",
 		`action="/actions/limit.set"`)
 
-	page = d.shows("/limits/api", `href="/jobs/`+runs+`"`, `href="/jobs/`+waits+`"`,
+	page := d.shows("/limits/api", `href="/jobs/`+runs+`"`, `href="/jobs/`+waits+`"`,
 		"<dt>Waiting</dt><dd class=\"bad\">1</dd>")
 	for _, action := range []string{"limit.set", "limit.hold", "limit.unset"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)

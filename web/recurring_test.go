@@ -18,7 +18,7 @@ import (
 
 func TestRecurringJobsOfAllQueuesAreListed(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	page := d.shows("/recurring", "There are no recurring jobs", `href="/schedules"`)
+	d.shows("/recurring", "There are no recurring jobs", `href="/schedules"`)
 	d.shows("/schedules", "There are no schedules")
 	for i := range 30 {
 		queue := fmt.Sprintf("queue-%d", i%3)
@@ -27,7 +27,7 @@ func TestRecurringJobsOfAllQueuesAreListed(t *testing.T) {
 		d.do(err)
 	}
 	d = d.again(web.Options{})
-	page = d.shows("/recurring", `<a href="/recurring/tick-00">tick-00</a>`, "1m30s", "1–25 of 30")
+	page := d.shows("/recurring", `<a href="/recurring/tick-00">tick-00</a>`, "1m30s", "1–25 of 30")
 	first := strings.Count(page, `href="/recurring/tick-`)
 	page = d.page(d.linkTo(page, "/recurring?from=25"))
 	require.Equal(t, 30, first+strings.Count(page, `href="/recurring/tick-`), "each is there once")

@@ -81,7 +81,7 @@ func (c *checker) space(at int) int {
 func (c *checker) value(at, depth int) int {
 	switch b := c.byte(at); b {
 	case '"':
-		return c.quoted(at)
+		return c.quoted(at + 1)
 	case '{', '[':
 		if depth == maxDepth {
 			return c.fail("is nested more than " + strconv.Itoa(maxDepth) + " deep")
@@ -125,7 +125,10 @@ func (c *checker) members(at int, object bool, depth int) int {
 
 // name reads the name of a member of an object, and its colon.
 func (c *checker) name(at int) int {
-	at = c.space(c.quoted(at))
+	if c.byte(at) != '"' {
+		return c.fail(NotJSON)
+	}
+	at = c.space(c.quoted(at + 1))
 	if c.byte(at) != ':' {
 		return c.fail(NotJSON)
 	}
@@ -166,12 +169,8 @@ func (c *checker) digits(at int) int {
 	return at
 }
 
-// quoted reads a string.
+// quoted reads the rest of a string after its first quote.
 func (c *checker) quoted(at int) int {
-	if c.byte(at) != '"' {
-		return c.fail(NotJSON)
-	}
-	at++
 	for {
 		at = skipPlain(c.text, at)
 		switch c.byte(at) {

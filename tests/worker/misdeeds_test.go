@@ -75,7 +75,8 @@ type misplaced struct {
 	told                 string // in the log; "" if described by the failure
 }
 
-// inGroups is a misplaced misdeed: a panic or a Goexit ends the job in a group, a block lets it run.
+// inGroups is a misplaced misdeed: a panic or a Goexit ends the job in a group, and a block lets it
+// run.
 func inGroups(ofPanic, ofGoexit string, install func(s *setting)) misplaced {
 	return misplaced{install: install, panic: ofPanic, goexit: ofGoexit}
 }
