@@ -74,8 +74,8 @@ func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 		require.Equal(s, qless.StateWaiting, s.job(past).State)
 		require.Zero(s, s.job(endless).Options)
 		for _, jid := range []string{late, gone} {
-			require.ErrorIs(s, errorOf(s.client.Job(s.Context(), jid)), qless.ErrNotFound)
-			require.ErrorIs(s, errorOf(s.client.Wait(s.Context(), jid)), qless.ErrCanceled)
+			require.ErrorIs(s, errOf(s.client.Job(s.Context(), jid)), qless.ErrNotFound)
+			require.ErrorIs(s, errOf(s.client.Wait(s.Context(), jid)), qless.ErrCanceled)
 		}
 		require.Zero(s, s.stats())
 	})
@@ -162,7 +162,7 @@ func TestConfigsThatMeanNothing(t *testing.T) {
 		{}, {Dialect: "oracle"}, {Dialect: SQLite, Batch: 501}, {Dialect: SQLite, Batch: -1},
 		{Dialect: SQLite, Lease: -1}, {Dialect: SQLite, Poll: -1},
 	} {
-		require.ErrorContains(s, errorOf(NewRelay(s.db, s.client, config)), "outbox: ")
+		require.ErrorContains(s, errOf(NewRelay(s.db, s.client, config)), "outbox: ")
 	}
 	_, err := NewRelay(nil, nil, RelayConfig{Dialect: SQLite})
 	require.ErrorContains(s, err, "needs a database")

@@ -189,8 +189,8 @@ func (w *walker) split(link string) (string, url.Values) {
 	return strings.Join(parts, "/"), query
 }
 
-// isNew reports whether a page or question is the first of its path with such parameters, with such
-// a value of one of them, or with a name.
+// isNew reports whether a page is the first of its path with these parameters, with one of these
+// values, or with a name.
 func (w *walker) isNew(path string, values url.Values) bool {
 	keys := slices.Sorted(maps.Keys(values))
 	kinds := []string{w.base + path, path + " " + strings.Join(keys, " ")}

@@ -175,7 +175,7 @@ func (d *desk) as(config qless.ClientConfig) *desk {
 	return &desk{Client: client, t: d.t, server: d.server}
 }
 
-// ago returns a desk in whose opinion it is earlier.
+// ago returns a desk with a clock that is slow by some time.
 func (d *desk) ago(ago time.Duration) *desk {
 	d.t.Helper()
 	return d.as(qless.ClientConfig{Clock: func() time.Time { return time.Now().Add(-ago) }})

@@ -29,7 +29,7 @@ func TestRollCall(t *testing.T) {
 	e.cli("DEL count:F")
 	e.cli("LPUSH count:F x")
 	requireCode(t, gearmonkey.ErrServer,
-		errorOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
+		errOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
 	require.Empty(t, e.cli("KEYS [^c]*"))
 
 	e.cli("DEL count:F")
@@ -45,7 +45,7 @@ func TestRollCallSeesAWorker(t *testing.T) {
 		return nil, nil
 	})
 	requireCode(t, gearmonkey.ErrNoWorkers,
-		errorOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
+		errOf(e.Run(t.Context(), "F", nil, gearmonkey.RollCall())))
 }
 
 func TestIDsCountForEachFunction(t *testing.T) {
@@ -87,7 +87,7 @@ func TestGetUnknown(t *testing.T) {
 
 	e.run("F", "")
 	e.cli("DEL job:F:1") // as if it had expired
-	requireCode(t, gearmonkey.ErrNotFound, errorOf(e.Get(t.Context(), "F", 1)))
+	requireCode(t, gearmonkey.ErrNotFound, errOf(e.Get(t.Context(), "F", 1)))
 }
 
 func TestGetReadsWhatOthersWrote(t *testing.T) {
@@ -115,16 +115,16 @@ func TestArgumentsAreChecked(t *testing.T) {
 		"scheduled by name": {gearmonkey.Priority("scheduled")},
 		"both":              {gearmonkey.At(now), gearmonkey.High},
 	} {
-		err := errorOf(e.Run(t.Context(), "F", nil, options...))
+		err := errOf(e.Run(t.Context(), "F", nil, options...))
 		require.ErrorIs(t, err, gearmonkey.ErrInvalid, name)
 	}
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Run(t.Context(), "", nil)))
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Get(t.Context(), "", 1)))
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Get(t.Context(), "F", 0)))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Run(t.Context(), "", nil)))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Get(t.Context(), "", 1)))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Get(t.Context(), "F", 0)))
 	requireCode(t, gearmonkey.ErrInvalid, e.Finish(t.Context(), "F", 0, nil, nil))
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Events(t.Context())))
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Events(t.Context(), "")))
-	requireCode(t, gearmonkey.ErrInvalid, errorOf(e.Move(t.Context(), "", nil)))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Events(t.Context())))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Events(t.Context(), "")))
+	requireCode(t, gearmonkey.ErrInvalid, errOf(e.Move(t.Context(), "", nil)))
 	require.Empty(t, e.cli("KEYS *"), "nothing is written")
 }
 
@@ -232,9 +232,9 @@ func TestNoServer(t *testing.T) {
 	e := newEnv(t)
 	e.server.Kill()
 	client := e.with(&redis.Options{Addr: e.server.Addr(), MaxRetries: -1, DialerRetries: 1})
-	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Run(t.Context(), "F", nil)))
-	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Get(t.Context(), "F", 1)))
-	requireCode(t, gearmonkey.ErrUnavailable, errorOf(client.Events(t.Context(), "F")))
+	requireCode(t, gearmonkey.ErrUnavailable, errOf(client.Run(t.Context(), "F", nil)))
+	requireCode(t, gearmonkey.ErrUnavailable, errOf(client.Get(t.Context(), "F", 1)))
+	requireCode(t, gearmonkey.ErrUnavailable, errOf(client.Events(t.Context(), "F")))
 	requireCode(t, gearmonkey.ErrUnavailable, client.worker(echo).Work(t.Context()))
 }
 

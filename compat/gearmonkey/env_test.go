@@ -68,7 +68,7 @@ func config() gearmonkey.WorkerConfig {
 	}
 }
 
-// must returns a function that returns a value, or fails a test with the error that came with it.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -77,8 +77,8 @@ func must[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
-// errorOf returns the error of a call, without its value.
-func errorOf[T any](_ T, err error) error { return err }
+// errOf returns the error of a call, without its value.
+func errOf[T any](_ T, err error) error { return err }
 
 // run queues a job.
 func (e *env) run(fn, input string, options ...gearmonkey.RunOption) int64 {

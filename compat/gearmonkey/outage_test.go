@@ -158,5 +158,5 @@ func TestOtherClients(t *testing.T) {
 	e.cli("LPUSH lock:F:1 OK")
 	must(client.Run(t.Context(), "F", nil, gearmonkey.Blocking(patience)))(t)
 	requireCode(t, gearmonkey.ErrTimeout,
-		errorOf(client.Run(t.Context(), "F", nil, gearmonkey.Blocking(time.Second))))
+		errOf(client.Run(t.Context(), "F", nil, gearmonkey.Blocking(time.Second))))
 }

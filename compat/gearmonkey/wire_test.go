@@ -329,7 +329,7 @@ func TestPlainWorkerOfOurClient(t *testing.T) {
 	}
 
 	require.EqualValues(t, 0, e.cli("DECR count:F"))
-	requireCode(t, gearmonkey.ErrNoWorkers, errorOf(e.Run(t.Context(), "F", nil,
+	requireCode(t, gearmonkey.ErrNoWorkers, errOf(e.Run(t.Context(), "F", nil,
 		gearmonkey.RollCall(), gearmonkey.Blocking(time.Second))))
 }
 

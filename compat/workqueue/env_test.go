@@ -62,10 +62,10 @@ func item(id string) workqueue.Item {
 	return workqueue.Item{ID: id, Data: []byte("data of " + id)}
 }
 
-// errorOf returns the error of a call, without its value.
-func errorOf[T any](_ T, err error) error { return err }
+// errOf returns the error of a call, without its value.
+func errOf[T any](_ T, err error) error { return err }
 
-// must returns a function that returns a value, or fails a test with the error that came with it.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -165,7 +165,7 @@ func TestACancelledLeaseLosesNothing(t *testing.T) {
 	require.ErrorIs(t, result.err, workqueue.ErrUnavailable)
 	require.ErrorIs(t, result.err, context.Canceled)
 
-	err := errorOf(e.Lease(ctx, e.rdb, false, 0, lease))
+	err := errOf(e.Lease(ctx, e.rdb, false, 0, lease))
 	require.ErrorIs(t, err, context.Canceled, "no command is sent")
 	e.add("a")
 	e.taken("a")
@@ -182,7 +182,7 @@ func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 			e.add("a", "b")
 		}
 	})
-	require.ErrorIs(t, errorOf(e.Lease(ctx, client, true, 0, lease)), context.Canceled)
+	require.ErrorIs(t, errOf(e.Lease(ctx, client, true, 0, lease)), context.Canceled)
 	require.Equal(t, []string{"b", "a"}, e.list("P:queue"), "it is the next again")
 	require.Empty(t, e.list("P:processing"))
 }

@@ -68,7 +68,7 @@ func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	}
 
 	e.server.Kill()
-	require.ErrorIs(t, errorOf(e.Move(t.Context(), e.rdb, nil)), workqueue.ErrUnavailable)
+	require.ErrorIs(t, errOf(e.Move(t.Context(), e.rdb, nil)), workqueue.ErrUnavailable)
 }
 
 func TestMoveStopsWhereNothingCanBePut(t *testing.T) {

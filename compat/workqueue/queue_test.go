@@ -195,8 +195,8 @@ func TestTypedItems(t *testing.T) {
 	require.JSONEq(t, `{"of":"cat","width":80}`, string(made.Data))
 	require.Equal(t, thumbnail{"cat", 80}, must(workqueue.ItemJSON[thumbnail](&made))(t))
 
-	require.ErrorIs(t, errorOf(workqueue.ItemJSON[int](&made)), workqueue.ErrInvalid)
-	require.ErrorIs(t, errorOf(workqueue.NewItemJSON(make(chan int))), workqueue.ErrInvalid)
+	require.ErrorIs(t, errOf(workqueue.ItemJSON[int](&made)), workqueue.ErrInvalid)
+	require.ErrorIs(t, errOf(workqueue.NewItemJSON(make(chan int))), workqueue.ErrInvalid)
 	require.NotEqual(t, workqueue.NewItem(nil).ID, workqueue.NewItem(nil).ID)
 }
 
@@ -219,19 +219,19 @@ func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
 func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 	for name, act := range map[string]func(e *env, db *redis.Client) error{
 		"add": func(e *env, db *redis.Client) error {
-			return errorOf(e.AddItem(e.t.Context(), db, item("new")))
+			return errOf(e.AddItem(e.t.Context(), db, item("new")))
 		},
 		"add unique": func(e *env, db *redis.Client) error {
 			return e.AddUniqueItem(e.t.Context(), db, item("new"))
 		},
 		"complete": func(e *env, db *redis.Client) error {
-			return errorOf(e.Complete(e.t.Context(), db, &workqueue.Item{ID: "a"}))
+			return errOf(e.Complete(e.t.Context(), db, &workqueue.Item{ID: "a"}))
 		},
 		"lease": func(e *env, db *redis.Client) error {
-			return errorOf(e.Lease(e.t.Context(), db, true, 0, lease))
+			return errOf(e.Lease(e.t.Context(), db, true, 0, lease))
 		},
 		"release": func(e *env, db *redis.Client) error {
-			return errorOf(e.Release(e.t.Context(), db, &workqueue.Item{ID: "a"}))
+			return errOf(e.Release(e.t.Context(), db, &workqueue.Item{ID: "a"}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,8 +264,8 @@ func TestErrorsDescribeTheProblem(t *testing.T) {
 	require.ErrorContains(t, err, "workqueue: add a: ")
 	require.Equal(t, map[string]any{"P:queue": "text"}, e.dump(), "no orphan is left")
 
-	require.ErrorIs(t, errorOf(e.QueueLen(t.Context(), e.rdb)), workqueue.ErrServer)
-	require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, false, 0, lease)), workqueue.ErrServer)
+	require.ErrorIs(t, errOf(e.QueueLen(t.Context(), e.rdb)), workqueue.ErrServer)
+	require.ErrorIs(t, errOf(e.Lease(t.Context(), e.rdb, false, 0, lease)), workqueue.ErrServer)
 
 	e.server.Kill()
 	_, err = e.LightClean(t.Context(), e.rdb)
@@ -273,11 +273,11 @@ func TestErrorsDescribeTheProblem(t *testing.T) {
 	require.NotErrorIs(t, err, workqueue.ErrServer)
 
 	for _, d := range []time.Duration{0, -1, 1 << 62} {
-		require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, false, 0, d)), workqueue.ErrInvalid)
-		err = errorOf(e.Renew(t.Context(), e.rdb, &workqueue.Item{}, d))
+		require.ErrorIs(t, errOf(e.Lease(t.Context(), e.rdb, false, 0, d)), workqueue.ErrInvalid)
+		err = errOf(e.Renew(t.Context(), e.rdb, &workqueue.Item{}, d))
 		require.ErrorIs(t, err, workqueue.ErrInvalid)
 	}
-	require.ErrorIs(t, errorOf(e.Lease(t.Context(), e.rdb, true, -1, lease)), workqueue.ErrInvalid)
+	require.ErrorIs(t, errOf(e.Lease(t.Context(), e.rdb, true, -1, lease)), workqueue.ErrInvalid)
 }
 
 // In a cluster, a queue with a part of its prefix in braces is in one slot.

@@ -182,7 +182,7 @@ func TestALostLeaseEndsTheContext(t *testing.T) {
 			func(e *env) { e.cli("SETEX P:lease:a 100 other") },
 			map[string]any{"P:item:a": "data of a"},
 		},
-		"added anew": {
+		"added again": {
 			(*env).replace,
 			map[string]any{"P:item:a": "second", "P:lease:a": "other"},
 		},
@@ -212,7 +212,7 @@ func TestALostLeaseEndsTheContext(t *testing.T) {
 	}
 }
 
-// replace completes the item a, and adds and leases it anew, at once.
+// replace completes the item a in one step with an addition and a lease of another item a.
 func (e *env) replace() {
 	e.t.Helper()
 	must(e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {

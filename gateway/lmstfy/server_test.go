@@ -137,7 +137,7 @@ func (g *gateway) idle(queue string) {
 	g.until(func() bool { return g.rdb.ZCard(g.t.Context(), "ql:x:idle:"+queue).Val() > 0 })
 }
 
-// must returns a function that returns a value, or fails a test with the error that came with it.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

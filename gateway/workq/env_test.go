@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // patience turns a hang into a failure.
 const patience = 30 * time.Second
 
-// must returns a function that returns a value, or fails a test with the error that came with it.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

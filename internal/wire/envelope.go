@@ -15,7 +15,7 @@ type Envelope struct {
 // OpenEnvelope returns the envelope in data, or nil. Other clients may have written the members in
 // any order and with white space.
 func OpenEnvelope(data string) *Envelope {
-	// Without its first quote, the name is found several times as fast: an x is rarer.
+	// A search for an x is several times as fast as one for a quote, of which JSON has many.
 	if !strings.Contains(data, `x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
 	}

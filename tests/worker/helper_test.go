@@ -49,7 +49,7 @@ func soon[T any](t testing.TB, what string, channel <-chan T) T {
 	return testkit.Soon(t, what, channel)
 }
 
-// must returns a function that returns a value, or fails a test with the error that came with it.
+// must returns the value of a call that must not fail.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -73,7 +73,7 @@ func (r *receiving) start(ctx context.Context, config lease.Request) <-chan erro
 	return ended
 }
 
-// cancelable is start, and returns a function that cancels that, and waits until it has ended.
+// cancelable is start. The returned function cancels the call, and waits for its end.
 func (r *receiving) cancelable(config lease.Request) func() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := r.start(ctx, config)

@@ -17,7 +17,7 @@ import (
 )
 
 // checkServer requires a status of the check, with thresholds too high for a busy machine, and
-// returns what is printed.
+// returns the output.
 func (e *env) checkServer(status int, thresholds string) string {
 	e.t.Helper()
 	r := e.run("", "check", "server", "--warn", "ping=1m"+thresholds, "--crit", "ping=1m")
