@@ -96,10 +96,8 @@ outbox: ## check and test the outbox, a module of its own that needs PostgreSQL 
 .PHONY: examples
 examples: ## check and test the examples that are modules of their own; one needs Sidekiq
 	@.ci/install sidekiq
-	set -e; for example in moving service; do \
-		(cd examples/$$example && go run $(STATICCHECK) ./... && \
-			go test $(FLAGS) -vet all ./...); \
-	done
+	cd examples/moving && go run $(STATICCHECK) ./... && go test $(FLAGS) -vet all ./...
+	cd examples/service && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: gateway
 gateway: ## check and test the servers for other protocols, a module of their own
@@ -119,7 +117,7 @@ qlessotel: ## check and test the instrumentation for OpenTelemetry, a module of 
 
 .PHONY: tracing
 tracing: ## check and test traces that cross modules
-	cd tests/tracing && go run $(STATICCHECK) ./... && go test $(FLAGS) -vet all ./...
+	cd tests/tracing && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, with axe and the HTML checker

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -368,5 +369,14 @@ func TestPagesNameTheOldestServer(t *testing.T) {
 		"docs/operations.md": "any two servers since Redis %s", "dial.go": "that it is Redis %s or later",
 	} {
 		require.Contains(t, read(t, page), fmt.Sprintf(words, redisx.OldestServer), page)
+	}
+}
+
+func TestPagesNameTheDefaultReadTimeout(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+	words := fmt.Sprintf("`ReadTimeout` of the go-redis client (%.0f s)", rdb.Options().ReadTimeout.Seconds())
+	for _, page := range []string{"docs/scaling.md", "docs/worker.md"} {
+		require.Contains(t, strings.Join(strings.Fields(read(t, page)), " "), words, page)
 	}
 }
