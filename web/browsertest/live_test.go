@@ -16,13 +16,20 @@ func row(jid string) string {
 	return `document.querySelector('tr:has(input[aria-label="Select ` + jid + `"])')`
 }
 
-func TestAChangeOnTheServerIsShown(t *testing.T) {
-	t.Parallel()
-	b := newBoard(t, web.Options{Interval: 1750 * time.Millisecond}) // the default
-	b.put("mail", "Send")
-	p := newTab(t, b.url)
+// openLive opens the page of a queue with one job, and waits until the page is live.
+func openLive(t *testing.T, options web.Options) (b *board, p *tab, jid string) {
+	t.Helper()
+	b = newBoard(t, options)
+	jid = b.put("mail", "Send")
+	p = newTab(t, b.url)
 	p.open("/queues/mail")
 	p.until(`document.querySelector("#live-button.on")`)
+	return b, p, jid
+}
+
+func TestAChangeOnTheServerIsShown(t *testing.T) {
+	t.Parallel()
+	b, p, _ := openLive(t, web.Options{Interval: 1750 * time.Millisecond}) // the default
 	jid := b.put("mail", "Send")
 	began := time.Now()
 	p.until(row(jid))
@@ -91,11 +98,7 @@ func testOpen(p *tab, b *board) {
 
 func TestUpdatesCanBePaused(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{})
-	b.put("mail", "Send")
-	p := newTab(t, b.url)
-	p.open("/queues/mail")
-	p.until(`document.querySelector("#live-button.on")`)
+	b, p, _ := openLive(t, web.Options{})
 	p.do(chromedp.Click(chromedp.CSS("#live-button")))
 	require.Equal(t, "Paused", value[string](p, `document.getElementById("live-state").textContent`))
 	jid := b.put("mail", "Send")
@@ -109,11 +112,7 @@ func TestUpdatesCanBePaused(t *testing.T) {
 
 func TestASelectionHoldsTheList(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{})
-	b.put("mail", "Send")
-	p := newTab(t, b.url)
-	p.open("/queues/mail")
-	p.until(`document.querySelector("#live-button.on")`)
+	b, p, _ := openLive(t, web.Options{})
 	p.do(chromedp.Click(chromedp.CSS("form.jobs tbody input")))
 	jid := b.put("mail", "Send")
 	p.point(0, 0)
@@ -129,11 +128,7 @@ func TestASelectionHoldsTheList(t *testing.T) {
 
 func TestARowUnderThePointerStays(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{})
-	first := b.put("mail", "Send", qless.Priority(1))
-	p := newTab(t, b.url)
-	p.open("/queues/mail")
-	p.until(`document.querySelector("#live-button.on")`)
+	b, p, first := openLive(t, web.Options{})
 	box := value[map[string]float64](p, row(first)+`.getBoundingClientRect().toJSON()`)
 	p.point(box["x"]+box["width"]/2, box["y"]+box["height"]/2)
 	above := b.put("mail", "Send", qless.Priority(2))
@@ -165,11 +160,7 @@ func TestMorePagesAreLiveThanABrowserHasConnections(t *testing.T) {
 
 func TestAServerThatHangsIsToldBesideItsLastFigures(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{})
-	jid := b.put("mail", "Send")
-	p := newTab(t, b.url)
-	p.open("/queues/mail")
-	p.until(`document.querySelector("#live-button.on")`)
+	b, p, jid := openLive(t, web.Options{})
 	b.server.Suspend()
 	p.until(`document.getElementById("live-state").textContent.startsWith("Redis does not answer: this was at ")`)
 	require.False(t, value[bool](p, `Boolean(document.querySelector("#live-button.on"))`))
@@ -182,11 +173,7 @@ func TestAServerThatHangsIsToldBesideItsLastFigures(t *testing.T) {
 
 func TestALostConnectionIsTold(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{})
-	b.put("mail", "Send")
-	p := newTab(t, b.url)
-	p.open("/queues/mail")
-	p.until(`document.querySelector("#live-button.on")`)
+	b, p, _ := openLive(t, web.Options{})
 	p.do(chromedp.Evaluate[chromedp.Void](`window.interrupted = new Promise((done) => {
 		const state = document.getElementById("live-state");
 		new MutationObserver(() => {
