@@ -20,8 +20,8 @@ func encodeData(op, jid string, data any) (string, error) {
 }
 
 // encodeJSON does the same for data or a result. Nil becomes the text empty.
-func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
-	var raw []byte
+func encodeJSON(op, jid, what string, value any, empty string) (text string, err error) {
+	raw, check := []byte(nil), wire.CheckJSON
 	switch v := value.(type) {
 	case nil:
 	case storedData:
@@ -31,7 +31,7 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	case []byte:
 		raw = v
 	default:
-		var err error
+		check = wire.CheckMarshaled
 		if raw, err = json.Marshal(value); err != nil {
 			return "", &Error{Op: op, Code: ErrInvalid, JID: jid,
 				Message: "the " + what + " can't be JSON: " + err.Error(), Err: err}
@@ -40,7 +40,7 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	if raw == nil {
 		return empty, nil
 	}
-	problem := wire.CheckJSON(raw)
+	problem := check(raw)
 	if _, isBytes := value.([]byte); isBytes && problem == wire.NotJSON {
 		problem = "is a []byte that is not JSON: pass what json.Marshal makes of it, " +
 			"or a struct with a []byte field"

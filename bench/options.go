@@ -17,8 +17,8 @@ type options struct {
 
 	poll, lasting time.Duration
 
-	json, instructions bool
-	profile, chart     string
+	json, instructions, raw bool
+	profile, chart          string
 }
 
 // names is a flag holding a comma-separated list.

@@ -26,6 +26,7 @@ type load struct {
 	queues      int    // the number of queues of each worker, if more than one
 	apart       bool   // each worker has separate connections
 	payload     string // the data of each job: JSON
+	raw         bool   // Go programs have the data as JSON, and not as a value
 
 	poll time.Duration // our PollInterval, if not the default
 }

@@ -33,8 +33,13 @@ func (s *asynqSession) options() asynq.RedisClientOpt {
 }
 
 func (s *asynqSession) enqueue(ctx context.Context, jobs int) error {
+	data := dataOf(s.load.payload, s.load.raw)
 	return parallel(s.load.concurrency, jobs, func(int) error {
-		_, err := s.client.EnqueueContext(ctx, asynq.NewTask(klass, []byte(s.load.payload)))
+		payload, err := encode(data)
+		if err != nil {
+			return err
+		}
+		_, err = s.client.EnqueueContext(ctx, asynq.NewTask(klass, payload))
 		return err
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"encoding/json"
 	"errors"
 	"log/slog"
 
@@ -54,7 +53,7 @@ func (s *qlessSession) work(ctx context.Context, to *crew) error { return s.take
 
 // putSingly puts each job with its own call.
 func putSingly(ctx context.Context, s *qlessSession, jobs int) error {
-	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
+	queue, data := s.client.Queue(queueName), dataOf(s.load.payload, s.load.raw)
 	return parallel(s.load.concurrency, jobs, func(int) error {
 		_, err := queue.Put(ctx, klass, data)
 		return err
@@ -66,7 +65,7 @@ const bulkSize = 100
 
 // putInBulk puts many jobs per call.
 func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
-	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
+	queue, data := s.client.Queue(queueName), dataOf(s.load.payload, s.load.raw)
 	return parallel(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
 		batch := make([]qless.JobSpec, min(bulkSize, jobs-i*bulkSize))
 		for j := range batch {

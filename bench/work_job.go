@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -15,7 +14,9 @@ func (b *bench) jobGroups() []group {
 	var groups []group
 	for _, payload := range b.payload {
 		for _, concurrency := range b.concurrency {
-			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
+			l := load{
+				jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload), raw: b.raw,
+			}
 			label := fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)
 			g := group{label: label}
 			for _, p := range b.all {
@@ -106,14 +107,4 @@ func cpuTime() (time.Duration, error) {
 		return 0, fmt.Errorf("getrusage: %w", err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
-}
-
-// payloadOf returns JSON of at least the given number of bytes: records like those of real
-// programs, padded with a text.
-func payloadOf(bytes int) string {
-	const record = `{"id":1234,"name":"some text","done":false}`
-	records := max(1, (bytes-40)/(len(record)+1))
-	list := strings.TrimSuffix(strings.Repeat(record+",", records), ",")
-	empty := len(`{"text":"","list":[]}`) + len(list)
-	return `{"text":"` + strings.Repeat("x", max(0, bytes-empty)) + `","list":[` + list + `]}`
 }

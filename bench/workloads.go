@@ -68,6 +68,8 @@ func parse(args []string) (*options, error) {
 	flags.Var(&o.concurrency, "concurrency",
 		"goroutines, jobs that a worker runs at once, or clients of a gateway")
 	flags.Var(&o.payload, "payload", "bytes of JSON")
+	flags.BoolVar(&o.raw, "raw", false,
+		"for job: programs have the data as JSON; by default, as a Go value, which they marshal")
 	flags.Var(&o.waiting, "waiting", "waiting or scheduled jobs")
 	flags.Var(&o.kept, "kept", "kept completed jobs")
 	flags.BoolVar(&o.instructions, "instructions", false,

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
@@ -30,6 +31,17 @@ func CheckJSON(text []byte) string {
 		c.fail("is not UTF-8")
 	}
 	return c.problem
+}
+
+// CheckMarshaled is a faster CheckJSON for text made by json.Marshal. It is JSON: only a large text
+// can be nested too deeply, and only a [json.Marshaler] can return strings that Lua can't read.
+func CheckMarshaled(text []byte) string {
+	opened := bytes.Count(text, []byte{'['}) + bytes.Count(text, []byte{'{'})
+	surrogate := bytes.Contains(text, []byte(`\ud`)) || bytes.Contains(text, []byte(`\uD`))
+	if opened > maxDepth || surrogate || !utf8.Valid(text) {
+		return CheckJSON(text)
+	}
+	return ""
 }
 
 // IsJSON is a faster json.Valid.

@@ -229,6 +229,7 @@ func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 	}
 	for text, problem := range map[string]string{
 		`"\ud83d"`:             "surrogate",
+		`"\uDC00"`:             "surrogate",
 		`"\ud83dx\ude00"`:      "surrogate",
 		`"\ud83d\n"`:           "surrogate",
 		`"\ude00"`:             "surrogate",
@@ -239,6 +240,9 @@ func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 		nested(1000) + "]":     wire.NotJSON,
 	} {
 		require.Contains(t, wire.CheckJSON([]byte(text)), problem, text)
+		if raw, err := json.Marshal(json.RawMessage(text)); err == nil {
+			require.Contains(t, wire.CheckMarshaled(raw), problem, text)
+		}
 	}
 }
 
@@ -274,6 +278,9 @@ func FuzzCheckJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		problem := wire.CheckJSON([]byte(text))
+		if raw, err := json.Marshal(json.RawMessage(text)); err == nil {
+			require.Equal(t, wire.CheckJSON(raw), wire.CheckMarshaled(raw), "%q", text)
+		}
 		require.Equal(t, json.Valid([]byte(text)), wire.IsJSON([]byte(text)), "%q", text)
 		switch {
 		case !json.Valid([]byte(text)):
