@@ -27,7 +27,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null && echo -race)
 # those in WAITING, which mostly wait.
 RUN        := go test -timeout 30m -p $(PACKAGES) -parallel 8
 SEQUENTIAL := $(addprefix $(ROOT)/,$(addprefix tests/,api model conformance atomic docs) doctor \
-	internal/luasrc tests/security)
+	$(addprefix internal/,cmd/mutate cron luasrc) tests/security)
 SLOW       := $(addprefix $(ROOT)/tests/,chaos cluster network)
 WAITING    := $(addprefix $(ROOT)/tests/,worker wake)
 OTHERS      = $(WAITING) \
