@@ -119,8 +119,7 @@ if not lib.has_lifetime(stored) then
 	return false
 end
 if not var.met_lives[stored] then
-	local _, values = lib.split_options(stored)
-	var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+	var.met_lives[stored] = lib.end_in_state(lib.split_options(stored), 'waiting') or math.huge
 end
 local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
@@ -160,8 +159,7 @@ local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
 if key then
 	return {k = key}
 end
-local _, values = lib.split_options(text)
-local claim = values.u
+local claim = lib.split_options(text).u
 if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 	return claim
 end
@@ -292,8 +290,7 @@ return prefix .. 'x:limit:' .. name .. ':' .. part
 end
 elseif name == 'limits_of' then
 function lib.limits_of(text)
-local _, values = lib.split_options(text)
-local listed = values.c
+local listed = lib.split_options(text).c
 if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
 	return listed
 end
@@ -370,7 +367,7 @@ end
 else
 if name == 'end_of_life' then
 function lib.end_of_life(jid, stored, state, since)
-local _, values = lib.split_options(stored)
+local values = lib.split_options(stored)
 local ends = lib.end_in_state(values, state, since)
 if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
 	values.s, values.t = nil, nil
@@ -509,9 +506,9 @@ function lib.split_options(text)
 local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 local ok, values = pcall(cjson.decode, body or '')
 if ok and type(values) == 'table' then
-	return letters, values
+	return values, letters
 end
-return '', {}
+return {}, ''
 end
 elseif name == 'waiting_score' then
 function lib.waiting_score(job)
@@ -545,7 +542,7 @@ if command == 'job' then
 var = var or {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, met_lives = {}, none = {}, problems = {}, to_repair = ARGV[3]}
 cold(stamp, now)
 local function end_of(job)
-local _, values = lib.split_options(job['x:o'])
+local values = lib.split_options(job['x:o'])
 if (values.s or values.t) and not lib.is_last_put(job.id, values.put) then
 	values.s, values.t = nil, nil
 end
@@ -658,7 +655,8 @@ if limit and not lib.score_at(wait, job.id) then
 end
 end
 local function check_options(job, key)
-if lib.split_options(job['x:o']) == '' then
+local _, letters = lib.split_options(job['x:o'])
+if letters == '' then
 	lib.diagnose('options_damaged', key, '', string.sub(job['x:o'], 1, 100), false)
 	return
 end
@@ -1045,7 +1043,7 @@ if job and job.state == 'depends' and job.queue and not lib.is_there(dependencie
 end
 end
 local function acts_on_failure(jid)
-local _, values = lib.split_options(try('hget', lib.job_key(jid), 'x:o') or '')
+local values = lib.split_options(try('hget', lib.job_key(jid), 'x:o') or '')
 local policy = type(values.f) == 'table' and values.f['do']
 return policy == 'run' or policy == 'fail'
 end

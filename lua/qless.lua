@@ -258,7 +258,7 @@ elseif name == 'tell' then
 function lib.tell(jid, other, group, ended)
 local key = lib.job_key(jid)
 local state, queue, stored, history = unpack(try('hmget', key, 'state', 'queue', 'x:o', 'history'))
-local letters, values = lib.split_options(stored)
+local values, letters = lib.split_options(stored)
 local policy = values.f
 if state ~= 'depends' or not queue or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
 	return false
@@ -597,7 +597,7 @@ return default
 end
 elseif name == 'follow' then
 function lib.follow(item, jid)
-local letters, values = lib.split_options(item.given.o)
+local values, letters = lib.split_options(item.given.o)
 values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
 item.depends, item.watches, item.follows = {jid}, true, true
 item.claim = item.given.claim
@@ -890,8 +890,7 @@ if not lib.has_lifetime(stored) then
 	return false
 end
 if not var.met_lives[stored] then
-	local _, values = lib.split_options(stored)
-	var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+	var.met_lives[stored] = lib.end_in_state(lib.split_options(stored), 'waiting') or math.huge
 end
 local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
@@ -1279,8 +1278,7 @@ local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
 if key then
 	return {k = key}
 end
-local _, values = lib.split_options(text)
-local claim = values.u
+local claim = lib.split_options(text).u
 if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 	return claim
 end
@@ -1547,7 +1545,7 @@ return #a < #b
 end
 elseif name == 'put_back' then
 function lib.put_back(queue, jid, stored)
-local _, values = lib.split_options(stored)
+local values = lib.split_options(stored)
 if values.q ~= 'last' and values.q ~= 'place' then
 	return false
 end
@@ -2103,8 +2101,7 @@ return prefix .. 'x:limit:' .. name .. ':' .. part
 end
 elseif name == 'limits_of' then
 function lib.limits_of(text)
-local _, values = lib.split_options(text)
-local listed = values.c
+local listed = lib.split_options(text).c
 if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
 	return listed
 end
@@ -2290,7 +2287,7 @@ return list
 end
 elseif name == 'own_place' then
 function lib.own_place(text)
-local _, values = lib.split_options(text)
+local values = lib.split_options(text)
 return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 end
 elseif name == 'parked_by' then
@@ -2946,8 +2943,7 @@ return lib.exact(priority - 0.5 - turn)
 end
 elseif name == 'fair_share' then
 function lib.fair_share(text)
-local _, values = lib.split_options(text)
-local share = values.g
+local share = lib.split_options(text).g
 if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
 	return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 end
@@ -3300,8 +3296,7 @@ elseif name == 'renew_life' then
 function lib.renew_life(jid)
 local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
 call('hset', lib.job_key(jid), 'x:o', text)
-local _, values = lib.split_options(text)
-lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+lib.note_life(jid, lib.end_in_state(lib.split_options(text), 'waiting'))
 end
 elseif name == 'score_text' then
 function lib.score_text()
@@ -3513,7 +3508,7 @@ return (var.large or rest ~= '') and {text, rest, unpack(var.large or var.none)}
 end
 elseif name == 'with_value' then
 function lib.with_value(text, letter, value)
-local letters, values = lib.split_options(lib.with_letter(text, letter))
+local values, letters = lib.split_options(lib.with_letter(text, letter))
 values[letter] = value
 return lib.join_options(letters, values)
 end
@@ -3698,7 +3693,7 @@ end
 end
 elseif name == 'end_of_life' then
 function lib.end_of_life(jid, stored, state, since)
-local _, values = lib.split_options(stored)
+local values = lib.split_options(stored)
 local ends = lib.end_in_state(values, state, since)
 if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
 	values.s, values.t = nil, nil
@@ -3715,8 +3710,7 @@ for i = 1, #items do
 	local text = item.text or item.given and item.given.o
 	if text and lib.has_lifetime(text) then
 		if text ~= before then
-			local _, values = lib.split_options(text)
-			ends, before = lib.end_in_state(values, 'waiting'), text
+			ends, before = lib.end_in_state(lib.split_options(text), 'waiting'), text
 			ends = ends and lib.exact(ends)
 		end
 		if ends then
@@ -3807,8 +3801,7 @@ if state ~= 'failed' then
 elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
 	lib.note_life(jid, now)
 elseif not forgotten and lib.has_option(stored, 'K') then
-	local _, values = lib.split_options(stored)
-	lib.note_life(jid, lib.end_in_state(values, state, now))
+	lib.note_life(jid, lib.end_in_state(lib.split_options(stored), state, now))
 end
 end
 elseif name == 'keep_result' then
@@ -4132,12 +4125,11 @@ end
 end
 elseif name == 'read_limits' then
 function lib.read_limits(area, text)
-local _, values = lib.split_options(text)
-local found = lib.limits_of(text)
+local found, listed = lib.limits_of(text), lib.split_options(text).c
 for i = 1, #found do
 	lib.check_limit_name(area, found[i])
 end
-if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+if type(listed) ~= 'table' or #found == 0 or #found ~= #listed then
 	lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
 end
 end
@@ -4159,8 +4151,8 @@ function lib.read_policy(area, text)
 if not text or not lib.has_option(text, 'f') then
 	return false
 end
-local _, values = lib.split_options(text)
-local policy = type(values.f) == 'table' and values.f['do']
+local policy = lib.split_options(text).f
+policy = type(policy) == 'table' and policy['do']
 if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
 	lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
 end
@@ -4229,8 +4221,8 @@ return cursor
 end
 elseif name == 'set_options' then
 function lib.set_options(item, old, first, jid)
-local letters, values = lib.split_options(item.given.o)
-local _, before = lib.split_options(old)
+local values, letters = lib.split_options(item.given.o)
+local before = lib.split_options(old)
 for letter in string.gmatch('bdfw', '%a') do
 	if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
 		letters, values[letter] = letters .. letter, before[letter]
@@ -4534,7 +4526,7 @@ elseif name == 'grow_batches' then
 function lib.grow_batches(batches)
 for jid, batch in pairs(batches) do
 	if #batch.members > 0 then
-		local letters, values = lib.split_options(batch.stored)
+		local values, letters = lib.split_options(batch.stored)
 		local own = type(values.b) == 'table' and values.b or {}
 		own.n = lib.finite(own.n, 0) + batch.count
 		values.b = own
@@ -4576,8 +4568,7 @@ return lib.joined(list)
 end
 elseif name == 'is_forgotten' then
 function lib.is_forgotten(stored)
-local _, values = lib.split_options(stored)
-return lib.finite(values.K) == 0
+return lib.finite(lib.split_options(stored).K) == 0
 end
 elseif name == 'join_options' then
 function lib.join_options(letters, values)
@@ -4841,7 +4832,7 @@ elseif name == 'read_options' then
 function lib.read_options(area, text, checked)
 local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
 if given and not checked then
-	letters, values = lib.split_options(text)
+	values, letters = lib.split_options(text)
 	given = letters ~= '' and pcall(cjson.encode, values)
 end
 if not given then
@@ -5265,7 +5256,7 @@ return state == 'depends' and not undelayed and scheduled or nil
 end
 elseif name == 'end_of_record' then
 function lib.end_of_record(stored)
-local _, values = lib.split_options(stored)
+local values = lib.split_options(stored)
 local seconds = lib.finite(values.k)
 if seconds == 0 then
 	return false, true
@@ -5333,12 +5324,12 @@ local gone = (given.drop or '') .. (ended and 'strwn' or '')
 if not given.o and gone == '' then
 	return
 end
-local letters, values = lib.split_options(old)
+local values, letters = lib.split_options(old)
 for letter in string.gmatch(gone, '%a') do
 	letters = string.gsub(letters, letter, '')
 	values[letter] = nil
 end
-local added, new = lib.split_options(given.o)
+local new, added = lib.split_options(given.o)
 for key, value in pairs(new) do
 	values[key] = value
 end
@@ -5498,9 +5489,9 @@ function lib.split_options(text)
 local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 local ok, values = pcall(cjson.decode, body or '')
 if ok and type(values) == 'table' then
-	return letters, values
+	return values, letters
 end
-return '', {}
+return {}, ''
 end
 elseif name == 'string_or_nil' then
 function lib.string_or_nil(value)
@@ -5675,12 +5666,12 @@ lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
 end
 elseif name == 'options_member' then
 function lib.options_member(text)
-local letters = lib.split_options(text)
+local _, letters = lib.split_options(text)
 return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end
 elseif name == 'read_lifetimes' then
 function lib.read_lifetimes(area, text, delay)
-local letters, values = lib.split_options(text)
+local values, letters = lib.split_options(text)
 if letters == '' then
 	lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
 end
@@ -5928,7 +5919,7 @@ end
 end
 elseif name == 'renew_lifetimes' then
 function lib.renew_lifetimes(text)
-local letters, values = lib.split_options(text)
+local values, letters = lib.split_options(text)
 if not lib.has_any(letters, 'st') then
 	return text
 end
@@ -9038,6 +9029,14 @@ error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 end
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 var.budget.releases = math.max(250, n)
+local function split_options(text)
+local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+local ok, values = pcall(cjson.decode, body or '')
+if ok and type(values) == 'table' then
+	return values, letters
+end
+return {}, ''
+end
 local function count_existing(keys)
 local count = 0
 for from = 1, #keys, 1000 do
@@ -9319,17 +9318,7 @@ if frees_limits then
 			local its = seen[stored] or var.none
 			if its == var.none and (string.find(stored, '^%a*c') ~= nil) then
 				repeat
-					local _, values
-					repeat
-						local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
-						local ok, values2 = pcall(cjson.decode, body or '')
-						if ok and type(values2) == 'table' then
-							_, values = letters, values2
-							break
-						end
-						_, values = '', {}
-					until true
-					local listed = values.c
+					local listed = split_options(stored).c
 					if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
 						its = listed
 						break
@@ -9598,16 +9587,14 @@ return '!' .. state
 elseif not queue then
 cold(stamp, now).raise('End', cold(stamp, now).no_queue(jid))
 end
-local _, values
-repeat
-local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
-local ok, values2 = pcall(cjson.decode, body or '')
-if ok and type(values2) == 'table' then
-	_, values = letters, values2
-	break
+local function split_options(text)
+local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+local ok, values = pcall(cjson.decode, body or '')
+if ok and type(values) == 'table' then
+	return values, letters
 end
-_, values = '', {}
-until true
+return {}, ''
+end
 local function finite(text, default)
 local n = text and tonumber(text)
 if n and n - n == 0 then
@@ -9615,7 +9602,7 @@ if n and n - n == 0 then
 end
 return default
 end
-local calls = finite(values.n, 0) + 1
+local calls = finite(split_options(stored).n, 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 if may_run and not may_run('publish', prefix .. 'log', '') then
@@ -12555,7 +12542,7 @@ for _, other in ipairs(found[2]) do
 end
 return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.exact(stuck) or '')
 end
-local _, values = lib.split_options(stored)
+local values = lib.split_options(stored)
 local own = type(values.b) == 'table' and values.b or var.none
 local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(state) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.exact(lib.finite(own.n, 0)) .. ',"pending":' .. lib.exact(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'

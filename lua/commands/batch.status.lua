@@ -35,7 +35,7 @@ local function members()
     (stuck and ',"stuck":' .. exact(stuck) or '')
 end
 
-local _, values = split_options(stored)
+local values = split_options(stored)
 local own = type(values[BATCH]) == 'table' and values[BATCH] or none
 local failed = type(values[POLICY]) == 'table' and values[POLICY].failed
 return '{"state":' .. cjson.encode(state) .. ',"open":' .. tostring(open) ..

@@ -40,8 +40,7 @@ elseif not queue then
   raise('End', no_queue(jid))
 end
 
-local _, values = split_options(stored)
-local calls = finite(values[CALLS], 0) + 1
+local calls = finite(split_options(stored)[CALLS], 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 

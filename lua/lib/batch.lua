@@ -45,7 +45,7 @@ end
 local function grow_batches(batches) -- cold
   for jid, batch in pairs(batches) do
     if #batch.members > 0 then
-      local letters, values = split_options(batch.stored)
+      local values, letters = split_options(batch.stored)
       local own = type(values[BATCH]) == 'table' and values[BATCH] or {}
       own.n = finite(own.n, 0) + batch.count
       values[BATCH] = own

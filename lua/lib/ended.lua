@@ -22,8 +22,7 @@ local function keep_record(jid, stored, state, forgotten) -- cold
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
   elseif not forgotten and has_option(stored, KEEP_FAILED) then
-    local _, values = split_options(stored)
-    note_life(jid, end_in_state(values, state, now))
+    note_life(jid, end_in_state(split_options(stored), state, now))
   end
 end
 

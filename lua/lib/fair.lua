@@ -12,8 +12,7 @@ local MAX_FAIR_PRIORITY = 10000
 
 -- Returns the tenant and the weight in the options text, or nil.
 local function fair_share(text) -- cold
-  local _, values = split_options(text)
-  local share = values[FAIR]
+  local share = split_options(text)[FAIR]
   if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
     return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
   end

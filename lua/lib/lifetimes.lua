@@ -51,7 +51,7 @@ end
 
 -- Returns the time at which a job with these options expires, or nil. since is as above.
 local function end_of_life(jid, stored, state, since) -- cold
-  local _, values = split_options(stored)
+  local values = split_options(stored)
   local ends = end_in_state(values, state, since)
   if ends and ends <= now and (values[START_BY] or values[TTL]) and
     not is_last_put(jid, values.put) then
@@ -70,8 +70,7 @@ local function is_over(jid, stored, state) -- cold
     return false
   end
   if not met_lives[stored] then
-    local _, values = split_options(stored)
-    met_lives[stored] = end_in_state(values, 'waiting') or math.huge
+    met_lives[stored] = end_in_state(split_options(stored), 'waiting') or math.huge
   end
   local may_be = met_lives[stored] <= now or state == 'complete' or state == 'failed'
   return may_be and (end_of_life(jid, stored, state, now) or math.huge) <= now
@@ -79,14 +78,13 @@ end
 
 -- Reports whether a failure deletes a job with these options immediately.
 local function is_forgotten(stored) -- cold
-  local _, values = split_options(stored)
-  return finite(values[KEEP_FAILED]) == 0
+  return finite(split_options(stored)[KEEP_FAILED]) == 0
 end
 
 -- Returns the time, as text, until which a complete job with these options is kept. Returns nil for
 -- a job kept like others, and false and true for a job not kept at all.
 local function end_of_record(stored) -- cold
-  local _, values = split_options(stored)
+  local values = split_options(stored)
   local seconds = finite(values[KEEP])
   if seconds == 0 then
     return false, true
@@ -106,7 +104,7 @@ end
 
 -- Returns the options of a job with s and t counting from a put made now.
 local function renew_lifetimes(text) -- cold
-  local letters, values = split_options(text)
+  local values, letters = split_options(text)
   if not has_any(letters, EXPIRING) then
     return text
   end
@@ -118,13 +116,12 @@ end
 local function renew_life(jid) -- cold
   local text = renew_lifetimes(call('hget', job_key(jid), 'x:o'))
   call('hset', job_key(jid), 'x:o', text)
-  local _, values = split_options(text)
-  note_life(jid, end_in_state(values, 'waiting'))
+  note_life(jid, end_in_state(split_options(text), 'waiting'))
 end
 
 -- Reads the lifetimes of a put with a delay, and converts s and t to times.
 local function read_lifetimes(area, text, delay) -- cold
-  local letters, values = split_options(text)
+  local values, letters = split_options(text)
   if letters == '' then
     reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
   end

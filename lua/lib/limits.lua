@@ -35,8 +35,7 @@ end
 
 -- Returns the names in the options text.
 local function limits_of(text)
-  local _, values = split_options(text)
-  local listed = values[LIMITED]
+  local listed = split_options(text)[LIMITED]
   if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
     return listed -- the usual case
   end
@@ -51,12 +50,11 @@ end
 
 -- Checks the limits in the options of a put.
 local function read_limits(area, text) -- cold
-  local _, values = split_options(text)
-  local found = limits_of(text)
+  local found, listed = limits_of(text), split_options(text)[LIMITED]
   for i = 1, #found do
     check_limit_name(area, found[i])
   end
-  if type(values[LIMITED]) ~= 'table' or #found == 0 or #found ~= #values[LIMITED] then
+  if type(listed) ~= 'table' or #found == 0 or #found ~= #listed then
     reject(area, 'Arg "o" does not have 1 to ' .. MAX_LIMITS .. ' limits: ' ..
       string.sub(text, 1, 200))
   end

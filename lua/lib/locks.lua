@@ -82,7 +82,7 @@ local made_last = 0
 
 -- Returns a lost job to work if its options name a place. Reports whether they do.
 local function put_back(queue, jid, stored) -- cold
-  local _, values = split_options(stored)
+  local values = split_options(stored)
   if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
     return false
   end

@@ -5,14 +5,14 @@
 -- a job anyway also reads this field, and checks the letters before the bar; only cold functions
 -- decode the JSON. Damaged text counts as no options.
 
--- Returns the letters and the decoded JSON, both empty if the text is missing or damaged.
+-- Returns the decoded JSON and the letters, both empty if the text is missing or damaged.
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
   if ok and type(values) == 'table' then
-    return letters, values
+    return values, letters
   end
-  return '', {}
+  return {}, ''
 end
 
 -- Returns these values with false in place of each number that JSON can't express.
@@ -36,7 +36,7 @@ end
 -- Returns the place of a lost job with these options, last or place, or nil if it comes first or
 -- takes turns.
 local function own_place(text) -- cold
-  local _, values = split_options(text)
+  local values = split_options(text)
   return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and
     values[ON_LOST] or nil
 end
@@ -51,7 +51,7 @@ end
 
 -- Returns the options text with another value for one letter.
 local function with_value(text, letter, value) -- cold
-  local letters, values = split_options(with_letter(text, letter))
+  local values, letters = split_options(with_letter(text, letter))
   values[letter] = value
   return join_options(letters, values)
 end
@@ -71,7 +71,7 @@ end
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then
-    letters, values = split_options(text)
+    values, letters = split_options(text)
     given = letters ~= '' and pcall(cjson.encode, values)
   end
   if not given then
@@ -88,12 +88,12 @@ local function merge_options(old, given, ended) -- cold
   if not given.o and gone == '' then
     return
   end
-  local letters, values = split_options(old)
+  local values, letters = split_options(old)
   for letter in string.gmatch(gone, '%a') do
     letters = string.gsub(letters, letter, '')
     values[letter] = nil
   end
-  local added, new = split_options(given.o)
+  local new, added = split_options(given.o)
   for key, value in pairs(new) do
     values[key] = value
   end
@@ -128,6 +128,6 @@ end
 
 -- Returns the options member of a job's JSON, or ''.
 local function options_member(text) -- cold
-  local letters = split_options(text)
+  local _, letters = split_options(text)
   return letters ~= '' and ',"x":' .. string.match(text, '|(.*)$') or ''
 end

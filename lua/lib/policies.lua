@@ -15,8 +15,8 @@ local function read_policy(area, text) -- cold
   if not text or not has_option(text, POLICY) then
     return false
   end
-  local _, values = split_options(text)
-  local policy = type(values[POLICY]) == 'table' and values[POLICY]['do']
+  local policy = split_options(text)[POLICY]
+  policy = type(policy) == 'table' and policy['do']
   if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
     reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
   end
@@ -65,7 +65,7 @@ local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local state, queue, stored, history = unpack(
     try('hmget', key, 'state', 'queue', 'x:o', 'history'))
-  local letters, values = split_options(stored)
+  local values, letters = split_options(stored)
   local policy = values[POLICY]
   if state ~= 'depends' or not queue or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then

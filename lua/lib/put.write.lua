@@ -163,8 +163,7 @@ local function enter_lives(items) -- cold
     local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       if text ~= before then
-        local _, values = split_options(text)
-        ends, before = end_in_state(values, 'waiting'), text
+        ends, before = end_in_state(split_options(text), 'waiting'), text
         ends = ends and exact(ends)
       end
       if ends then

@@ -22,8 +22,8 @@ end
 
 -- Sets the options of an item that replaces a job with the options old, first put at a time.
 local function set_options(item, old, first, jid) -- cold
-  local letters, values = split_options(item.given.o)
-  local _, before = split_options(old)
+  local values, letters = split_options(item.given.o)
+  local before = split_options(old)
   for letter in string.gmatch(STAYING, '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
@@ -125,7 +125,7 @@ end
 
 -- Makes an item follow a running job that holds the item's key.
 local function follow(item, jid) -- cold
-  local letters, values = split_options(item.given.o)
+  local values, letters = split_options(item.given.o)
   values[POLICY], values[UNIQUE].a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim

@@ -31,8 +31,7 @@ local function claim_of(text) -- cold
   if key then
     return {k = key}
   end
-  local _, values = split_options(text)
-  local claim = values[UNIQUE]
+  local claim = split_options(text)[UNIQUE]
   if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
     return claim
   end

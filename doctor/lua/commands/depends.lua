@@ -22,7 +22,7 @@ end
 
 -- Whether a job acts on the failure of a parent.
 local function acts_on_failure(jid)
-  local _, values = split_options(try('hget', job_key(jid), 'x:o') or '')
+  local values = split_options(try('hget', job_key(jid), 'x:o') or '')
   local policy = type(values[POLICY]) == 'table' and values[POLICY]['do']
   return policy == 'run' or policy == 'fail'
 end

@@ -6,7 +6,7 @@
 
 -- The end of a job's lifetime, or nil.
 local function end_of(job)
-  local _, values = split_options(job['x:o'])
+  local values = split_options(job['x:o'])
   if (values[START_BY] or values[TTL]) and not is_last_put(job.id, values.put) then
     values[START_BY], values[TTL] = nil, nil
   end
@@ -136,7 +136,8 @@ local function check_parked(job, key)
 end
 
 local function check_options(job, key)
-  if split_options(job['x:o']) == '' then
+  local _, letters = split_options(job['x:o'])
+  if letters == '' then
     diagnose('options_damaged', key, '', string.sub(job['x:o'], 1, 100), false)
     return
   end
