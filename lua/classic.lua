@@ -6413,11 +6413,19 @@ return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
+local function not_owned(area, jid, job, worker, since)
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
+end
 repeat
 local items = {item}
 local owned
 do
-	local mine, seen = items, {}
+	local seen, refused = {}, false
 	for i = 1, #items do
 		local item2 = items[i]
 		local problem
@@ -6428,23 +6436,9 @@ do
 				local jid = item2.jid
 				local key = prefix .. 'j:' .. jid
 				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-				local refusal = job.err and job
-				if not refusal and not item2.anybody then
-					repeat
-						local since = item2.since
-						local owner = job[1]
-						if job[2] ~= 'running' then
-							refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-							break
-						elseif owner ~= worker or since and since ~= job[3] then
-							refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
-							break
-						end
-						refusal = nil
-					until true
-				end
-				if refusal then
-					problem = refusal
+				local problem2 = job.err and job or not item2.anybody and not_owned('Complete', jid, job, worker, item2.since)
+				if problem2 then
+					problem = problem2
 					break
 				end
 				local state, began, retries, queue, grace, stored = unpack(job, 2)
@@ -6490,18 +6484,12 @@ do
 			until true
 		end
 		if problem then
-			item2.problem = problem
-			if mine == items then
-				mine = {unpack(items, 1, i - 1)}
-			end
-		elseif mine ~= items then
-			mine[#mine + 1] = item2
-		end
-		if not problem and #items > 1 then
+			item2.problem, refused = problem, true
+		elseif #items > 1 then
 			seen[item2.jid] = true
 		end
 	end
-	owned = mine
+	owned = refused and cold(stamp, now).without(items, 'problem') or items
 end
 if #owned == 0 then
 	break
@@ -6561,7 +6549,7 @@ for i = 1, special and #queues or 0 do
 		end
 	end
 end
-local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+local done, advanced, ending = '[' .. string.format('%d', now) .. ',"done"]', false, {}
 for i = 1, #owned do
 	local item4 = owned[i]
 	if item4.grace then
@@ -6582,10 +6570,7 @@ for i = 1, #owned do
 		end
 	end
 	if item4.next then
-		item4.state = cold(stamp, now).advance(item4, cap)
-		if finished == owned then
-			finished = {unpack(owned, 1, i - 1)}
-		end
+		item4.state, advanced = cold(stamp, now).advance(item4, cap), true
 	else
 		item4.state = 'complete'
 		do
@@ -6599,11 +6584,9 @@ for i = 1, #owned do
 		if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 			ending[#ending + 1] = item4
 		end
-		if finished ~= owned then
-			finished[#finished + 1] = item4
-		end
 	end
 end
+local finished = advanced and cold(stamp, now).without(owned, 'next') or owned
 if #finished > 0 then
 	local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 	if #kept > 0 then
@@ -6636,10 +6619,9 @@ if #finished > 0 then
 			end
 		until true
 	end
-	local items = finished
 	local queue, rest
-	for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-		local item5 = items[i]
+	for i = 1, (#finished < 5 or cold(stamp, now).is_heard()) and #finished or 0 do
+		local item5 = finished[i]
 		if item5.queue ~= queue then
 			queue = item5.queue
 			rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
@@ -6649,14 +6631,14 @@ if #finished > 0 then
 			try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
 		end
 	end
-	if special and any_dependents(items, prefix .. 'x:none') then
-		for i = 1, #items do
-			cold(stamp, now).release_dependents(items[i].jid)
+	if special and any_dependents(finished, prefix .. 'x:none') then
+		for i = 1, #finished do
+			cold(stamp, now).release_dependents(finished[i].jid)
 		end
 		local some = var.budget.releases < math.huge
 		local _, more = cold(stamp, now).settle_rest()
 		if some and more then
-			items[#items].state = 'complete+'
+			finished[#finished].state = 'complete+'
 		end
 	end
 end

@@ -9056,10 +9056,18 @@ return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
+local function not_owned(area, jid, job, worker, since)
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
+end
 local function complete(worker, items)
 local owned
 do
-	local mine, seen = items, {}
+	local seen, refused = {}, false
 	for i = 1, #items do
 		local item = items[i]
 		local problem
@@ -9070,23 +9078,9 @@ do
 				local jid = item.jid
 				local key = prefix .. 'j:' .. jid
 				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-				local refusal = job.err and job
-				if not refusal and not item.anybody then
-					repeat
-						local since = item.since
-						local owner = job[1]
-						if job[2] ~= 'running' then
-							refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-							break
-						elseif owner ~= worker or since and since ~= job[3] then
-							refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
-							break
-						end
-						refusal = nil
-					until true
-				end
-				if refusal then
-					problem = refusal
+				local problem2 = job.err and job or not item.anybody and not_owned('Complete', jid, job, worker, item.since)
+				if problem2 then
+					problem = problem2
 					break
 				end
 				local state, began, retries, queue, grace, stored = unpack(job, 2)
@@ -9132,18 +9126,12 @@ do
 			until true
 		end
 		if problem then
-			item.problem = problem
-			if mine == items then
-				mine = {unpack(items, 1, i - 1)}
-			end
-		elseif mine ~= items then
-			mine[#mine + 1] = item
-		end
-		if not problem and #items > 1 then
+			item.problem, refused = problem, true
+		elseif #items > 1 then
 			seen[item.jid] = true
 		end
 	end
-	owned = mine
+	owned = refused and cold(stamp, now).without(items, 'problem') or items
 end
 if #owned == 0 then
 	return
@@ -9203,7 +9191,7 @@ for i = 1, special and #queues or 0 do
 		end
 	end
 end
-local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+local done, advanced, ending = '[' .. string.format('%d', now) .. ',"done"]', false, {}
 for i = 1, #owned do
 	local item = owned[i]
 	if item.grace then
@@ -9224,10 +9212,7 @@ for i = 1, #owned do
 		end
 	end
 	if item.next then
-		item.state = cold(stamp, now).advance(item, cap)
-		if finished == owned then
-			finished = {unpack(owned, 1, i - 1)}
-		end
+		item.state, advanced = cold(stamp, now).advance(item, cap), true
 	else
 		item.state = 'complete'
 		do
@@ -9241,11 +9226,9 @@ for i = 1, #owned do
 		if has_ending and item.stored and cold(stamp, now).has_any(item.stored, 'kruw') then
 			ending[#ending + 1] = item
 		end
-		if finished ~= owned then
-			finished[#finished + 1] = item
-		end
 	end
 end
+local finished = advanced and cold(stamp, now).without(owned, 'next') or owned
 if #finished > 0 then
 	local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 	if #kept > 0 then
@@ -9278,10 +9261,9 @@ if #finished > 0 then
 			end
 		until true
 	end
-	local items = finished
 	local queue, rest
-	for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-		local item = items[i]
+	for i = 1, (#finished < 5 or cold(stamp, now).is_heard()) and #finished or 0 do
+		local item = finished[i]
 		if item.queue ~= queue then
 			queue = item.queue
 			rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
@@ -9291,14 +9273,14 @@ if #finished > 0 then
 			try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
 		end
 	end
-	if special and any_dependents(items, prefix .. 'x:none') then
-		for i = 1, #items do
-			cold(stamp, now).release_dependents(items[i].jid)
+	if special and any_dependents(finished, prefix .. 'x:none') then
+		for i = 1, #finished do
+			cold(stamp, now).release_dependents(finished[i].jid)
 		end
 		local some = var.budget.releases < math.huge
 		local _, more = cold(stamp, now).settle_rest()
 		if some and more then
-			items[#items].state = 'complete+'
+			finished[#finished].state = 'complete+'
 		end
 	end
 end
@@ -9641,6 +9623,14 @@ return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
+local function not_owned(area, jid, job, worker, since)
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
+end
 if calls >= tries then
 local others = call('smembers', key .. '-dependencies')
 local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
@@ -9651,7 +9641,7 @@ if as == 'complete' then
 		local worker2, items = worker, {item}
 		local owned
 		do
-			local mine, seen = items, {}
+			local seen, refused = {}, false
 			for i = 1, #items do
 				local item2 = items[i]
 				local problem
@@ -9662,23 +9652,9 @@ if as == 'complete' then
 						local jid = item2.jid
 						local key = prefix .. 'j:' .. jid
 						local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-						local refusal = job.err and job
-						if not refusal and not item2.anybody then
-							repeat
-								local since = item2.since
-								local owner = job[1]
-								if job[2] ~= 'running' then
-									refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-									break
-								elseif owner ~= worker2 or since and since ~= job[3] then
-									refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
-									break
-								end
-								refusal = nil
-							until true
-						end
-						if refusal then
-							problem = refusal
+						local problem2 = job.err and job or not item2.anybody and not_owned('Complete', jid, job, worker2, item2.since)
+						if problem2 then
+							problem = problem2
 							break
 						end
 						local state2, began, retries, queue, grace, stored = unpack(job, 2)
@@ -9724,18 +9700,12 @@ if as == 'complete' then
 					until true
 				end
 				if problem then
-					item2.problem = problem
-					if mine == items then
-						mine = {unpack(items, 1, i - 1)}
-					end
-				elseif mine ~= items then
-					mine[#mine + 1] = item2
-				end
-				if not problem and #items > 1 then
+					item2.problem, refused = problem, true
+				elseif #items > 1 then
 					seen[item2.jid] = true
 				end
 			end
-			owned = mine
+			owned = refused and cold(stamp, now).without(items, 'problem') or items
 		end
 		if #owned == 0 then
 			break
@@ -9876,7 +9846,7 @@ if as == 'complete' then
 				end
 			end
 		end
-		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+		local done, advanced, ending = '[' .. string.format('%d', now) .. ',"done"]', false, {}
 		for i = 1, #owned do
 			local item4 = owned[i]
 			if item4.grace then
@@ -9897,10 +9867,7 @@ if as == 'complete' then
 				end
 			end
 			if item4.next then
-				item4.state = cold(stamp, now).advance(item4, cap)
-				if finished == owned then
-					finished = {unpack(owned, 1, i - 1)}
-				end
+				item4.state, advanced = cold(stamp, now).advance(item4, cap), true
 			else
 				item4.state = 'complete'
 				do
@@ -9914,11 +9881,9 @@ if as == 'complete' then
 				if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 					ending[#ending + 1] = item4
 				end
-				if finished ~= owned then
-					finished[#finished + 1] = item4
-				end
 			end
 		end
+		local finished = advanced and cold(stamp, now).without(owned, 'next') or owned
 		if #finished > 0 then
 			local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
@@ -9951,10 +9916,9 @@ if as == 'complete' then
 					end
 				until true
 			end
-			local items = finished
 			local queue, rest
-			for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-				local item5 = items[i]
+			for i = 1, (#finished < 5 or cold(stamp, now).is_heard()) and #finished or 0 do
+				local item5 = finished[i]
 				if item5.queue ~= queue then
 					queue = item5.queue
 					rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
@@ -9964,14 +9928,14 @@ if as == 'complete' then
 					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
 				end
 			end
-			if special and any_dependents(items, prefix .. 'x:none') then
-				for i = 1, #items do
-					cold(stamp, now).release_dependents(items[i].jid)
+			if special and any_dependents(finished, prefix .. 'x:none') then
+				for i = 1, #finished do
+					cold(stamp, now).release_dependents(finished[i].jid)
 				end
 				local some = var.budget.releases < math.huge
 				local _, more = cold(stamp, now).settle_rest()
 				if some and more then
-					items[#items].state = 'complete+'
+					finished[#finished].state = 'complete+'
 				end
 			end
 		end
@@ -10309,11 +10273,19 @@ return count_existing(keys) > 0
 end
 local has_ending
 local frees_limits
+local function not_owned(area, jid, job, worker, since)
+local owner = job[1]
+if job[2] ~= 'running' then
+	return cold(stamp, now).not_running(area, jid, job[2])
+elseif owner ~= worker or since and since ~= job[3] then
+	return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+end
+end
 repeat
 local items = {item}
 local owned
 do
-	local mine, seen = items, {}
+	local seen, refused = {}, false
 	for i = 1, #items do
 		local item2 = items[i]
 		local problem
@@ -10324,23 +10296,9 @@ do
 				local jid = item2.jid
 				local key = prefix .. 'j:' .. jid
 				local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
-				local refusal = job.err and job
-				if not refusal and not item2.anybody then
-					repeat
-						local since = item2.since
-						local owner = job[1]
-						if job[2] ~= 'running' then
-							refusal = cold(stamp, now).not_running('Complete', jid, job[2])
-							break
-						elseif owner ~= worker or since and since ~= job[3] then
-							refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
-							break
-						end
-						refusal = nil
-					until true
-				end
-				if refusal then
-					problem = refusal
+				local problem2 = job.err and job or not item2.anybody and not_owned('Complete', jid, job, worker, item2.since)
+				if problem2 then
+					problem = problem2
 					break
 				end
 				local state, began, retries, queue, grace, stored = unpack(job, 2)
@@ -10386,18 +10344,12 @@ do
 			until true
 		end
 		if problem then
-			item2.problem = problem
-			if mine == items then
-				mine = {unpack(items, 1, i - 1)}
-			end
-		elseif mine ~= items then
-			mine[#mine + 1] = item2
-		end
-		if not problem and #items > 1 then
+			item2.problem, refused = problem, true
+		elseif #items > 1 then
 			seen[item2.jid] = true
 		end
 	end
-	owned = mine
+	owned = refused and cold(stamp, now).without(items, 'problem') or items
 end
 if #owned == 0 then
 	break
@@ -10457,7 +10409,7 @@ for i = 1, special and #queues or 0 do
 		end
 	end
 end
-local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"]', owned, {}
+local done, advanced, ending = '[' .. string.format('%d', now) .. ',"done"]', false, {}
 for i = 1, #owned do
 	local item4 = owned[i]
 	if item4.grace then
@@ -10478,10 +10430,7 @@ for i = 1, #owned do
 		end
 	end
 	if item4.next then
-		item4.state = cold(stamp, now).advance(item4, cap)
-		if finished == owned then
-			finished = {unpack(owned, 1, i - 1)}
-		end
+		item4.state, advanced = cold(stamp, now).advance(item4, cap), true
 	else
 		item4.state = 'complete'
 		do
@@ -10495,11 +10444,9 @@ for i = 1, #owned do
 		if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 			ending[#ending + 1] = item4
 		end
-		if finished ~= owned then
-			finished[#finished + 1] = item4
-		end
 	end
 end
+local finished = advanced and cold(stamp, now).without(owned, 'next') or owned
 if #finished > 0 then
 	local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 	if #kept > 0 then
@@ -10532,10 +10479,9 @@ if #finished > 0 then
 			end
 		until true
 	end
-	local items = finished
 	local queue, rest
-	for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
-		local item5 = items[i]
+	for i = 1, (#finished < 5 or cold(stamp, now).is_heard()) and #finished or 0 do
+		local item5 = finished[i]
 		if item5.queue ~= queue then
 			queue = item5.queue
 			rest = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
@@ -10545,14 +10491,14 @@ if #finished > 0 then
 			try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(jid) .. rest2)
 		end
 	end
-	if special and any_dependents(items, prefix .. 'x:none') then
-		for i = 1, #items do
-			cold(stamp, now).release_dependents(items[i].jid)
+	if special and any_dependents(finished, prefix .. 'x:none') then
+		for i = 1, #finished do
+			cold(stamp, now).release_dependents(finished[i].jid)
 		end
 		local some = var.budget.releases < math.huge
 		local _, more = cold(stamp, now).settle_rest()
 		if some and more then
-			items[#items].state = 'complete+'
+			finished[#finished].state = 'complete+'
 		end
 	end
 end

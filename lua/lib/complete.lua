@@ -30,12 +30,10 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
   local job = read_before_end(key)
-  local refusal = job.err and job
-  if not refusal and not item.anybody then
-    refusal = not_owned('Complete', jid, job, worker, item.since)
-  end
-  if refusal then
-    return refusal
+  local problem = job.err and job or not item.anybody
+    and not_owned('Complete', jid, job, worker, item.since)
+  if problem then
+    return problem
   end
   local state, began, retries, queue, grace, stored = unpack(job, 2)
   if item.queue ~= queue then
@@ -61,7 +59,7 @@ end
 -- Reads all items. Returns the jobs that this worker may complete. Each of the others has a
 -- problem, as does a job named twice.
 local function read_all(items, worker)
-  local mine, seen = items, {}
+  local seen, refused = {}, false
   for i = 1, #items do
     local item = items[i]
     local problem
@@ -71,18 +69,12 @@ local function read_all(items, worker)
       problem = read_completed(item, worker)
     end
     if problem then
-      item.problem = problem
-      if mine == items then
-        mine = {unpack(items, 1, i - 1)}
-      end
-    elseif mine ~= items then
-      mine[#mine + 1] = item
-    end
-    if not problem and #items > 1 then
+      item.problem, refused = problem, true
+    elseif #items > 1 then
       seen[item.jid] = true
     end
   end
-  return mine
+  return refused and without(items, 'problem') or items
 end
 
 -- Returns the jids of items, and the run times of the jobs.
@@ -216,7 +208,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished, ending = entry(now, '"done"', nil), owned, {}
+  local done, advanced, ending = entry(now, '"done"', nil), false, {}
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -224,21 +216,16 @@ local function complete(worker, items)
     end
     record_done(item.jid, item.key, done, cap)
     if item.next then
-      item.state = advance(item, cap)
-      if finished == owned then
-        finished = {unpack(owned, 1, i - 1)}
-      end
+      item.state, advanced = advance(item, cap), true
     else
       item.state = 'complete'
       settle_item(item, 'complete', '')
       if has_ending and item.stored and has_any(item.stored, ENDING) then
         ending[#ending + 1] = item
       end
-      if finished ~= owned then
-        finished[#finished + 1] = item
-      end
     end
   end
+  local finished = advanced and without(owned, 'next') or owned
   if #finished > 0 then
     local kept = ending[1] and all_completed(ending) and without(finished, 'forgotten') or finished
     if #kept > 0 then
