@@ -1064,10 +1064,6 @@ elseif name == 'in_grace' then
 function lib.in_grace(grace, expires, ends)
 return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 end
-elseif name == 'is_batch' then
-function lib.is_batch(stored)
-return stored and lib.has_option(stored, 'b')
-end
 elseif name == 'is_heard' then
 function lib.is_heard()
 if classic or KEYS[2] then
@@ -2480,7 +2476,7 @@ if takes and state ~= 'depends' then
 	lib.raise(area, lib.not_depending(jid, state))
 elseif not state then
 	lib.raise(area, lib.no_job(jid))
-elseif not lib.is_batch(stored) then
+elseif not (stored and lib.has_option(stored, 'b')) then
 	lib.raise(area, lib.new_problem('invalid', jid, 'is not a batch'))
 end
 return stored, state

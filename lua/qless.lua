@@ -953,14 +953,11 @@ function lib.matches(filter, key, jid)
 if filter.jid and not string.find(jid, filter.jid, 1, true) then
 	return false
 end
-if filter.klass or filter.tag then
-	local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
-	if filter.klass and klass ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(tags), 1)[filter.tag] then
+if filter.klass or filter.tag or filter.batch then
+	local klass, tags, stored = unpack(try('hmget', key, 'klass', 'tags', 'x:o'))
+	if filter.klass and klass ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(tags), 1)[filter.tag] or filter.batch and not (stored and lib.has_option(stored, 'b')) then
 		return false
 	end
-end
-if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
-	return false
 end
 return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter.data)
 end
@@ -1381,10 +1378,6 @@ end
 elseif name == 'in_grace' then
 function lib.in_grace(grace, expires, ends)
 return tonumber(grace) == 1 and ends ~= lib.finite(expires)
-end
-elseif name == 'is_batch' then
-function lib.is_batch(stored)
-return stored and lib.has_option(stored, 'b')
 end
 elseif name == 'is_empty' then
 function lib.is_empty(ask, i)
@@ -3201,7 +3194,7 @@ if takes and state ~= 'depends' then
 	lib.raise(area, lib.not_depending(jid, state))
 elseif not state then
 	lib.raise(area, lib.no_job(jid))
-elseif not lib.is_batch(stored) then
+elseif not (stored and lib.has_option(stored, 'b')) then
 	lib.raise(area, lib.new_problem('invalid', jid, 'is not a batch'))
 end
 return stored, state

@@ -1,11 +1,6 @@
 -- Batches. A batch is a job with the option b, {"n": number of members}. The job depends on all
 -- members and, while the batch is open, on OPEN.
 
--- Reports whether the options text belongs to a batch.
-local function is_batch(stored) -- cold
-  return stored and has_option(stored, BATCH)
-end
-
 -- Reads the options and the state of a batch. To take members, it must still have dependencies.
 local function read_batch(area, jid, takes) -- cold
   local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
@@ -13,7 +8,7 @@ local function read_batch(area, jid, takes) -- cold
     raise(area, not_depending(jid, state))
   elseif not state then
     raise(area, no_job(jid))
-  elseif not is_batch(stored) then
+  elseif not (stored and has_option(stored, BATCH)) then
     raise(area, new_problem('invalid', jid, 'is not a batch'))
   end
   return stored, state

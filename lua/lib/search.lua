@@ -70,15 +70,13 @@ local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
     return false
   end
-  if filter.klass or filter.tag then
-    local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
+  if filter.klass or filter.tag or filter.batch then
+    local klass, tags, stored = unpack(try('hmget', key, 'klass', 'tags', 'x:o'))
     if filter.klass and klass ~= filter.klass
-      or filter.tag and not set_of(names_of(tags), 1)[filter.tag] then
+      or filter.tag and not set_of(names_of(tags), 1)[filter.tag]
+      or filter.batch and not (stored and has_option(stored, BATCH)) then
       return false
     end
-  end
-  if filter.batch and not is_batch(unpack(try('hmget', key, 'x:o'))) then
-    return false
   end
   return not filter.data or has_text(data_of(key, filter.large), filter.data)
 end
