@@ -3595,27 +3595,21 @@ return all
 end
 elseif name == 'cancel_each' then
 function lib.cancel_each(jids)
-local among, jobs, canceled = lib.set_of(jids, 1), {}, 0
+jids = lib.union({}, jids, 1)
+local among, jobs, gone = lib.set_of(jids, 1), {}, {}
 for i = 1, #jids do
-	if jobs[jids[i]] == nil then
-		jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
-	end
+	jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids)
 end
 lib.spare_dependencies(jids, jobs)
 lib.must_publish()
-local gone = {}
 for i = 1, #jids do
 	gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
 end
 lib.leave_together(gone)
-for i = 1, #jids do
-	local job = jobs[jids[i]]
-	if job then
-		lib.cancel_job(jids[i], job)
-		canceled, jobs[jids[i]] = canceled + 1, false
-	end
+for i = 1, #gone do
+	lib.cancel_job(gone[i], jobs[gone[i]])
 end
-return canceled
+return #gone
 end
 elseif name == 'change_tags' then
 function lib.change_tags(jid, stored, adds, list, first)

@@ -38,25 +38,19 @@ end
 
 -- Cancels jobs, leaving out any that can't be canceled. Returns the number canceled.
 local function cancel_each(jids)
-  local among, jobs, canceled = set_of(jids, 1), {}, 0
+  jids = union({}, jids, 1) -- each once
+  local among, jobs, gone = set_of(jids, 1), {}, {}
   for i = 1, #jids do
-    if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
-    end
+    jobs[jids[i]] = read_cancelable(jids[i], among, #jids)
   end
   spare_dependencies(jids, jobs)
   must_publish()
-  local gone = {}
   for i = 1, #jids do
     gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
   end
   leave_together(gone)
-  for i = 1, #jids do
-    local job = jobs[jids[i]]
-    if job then
-      cancel_job(jids[i], job)
-      canceled, jobs[jids[i]] = canceled + 1, false
-    end
+  for i = 1, #gone do
+    cancel_job(gone[i], jobs[gone[i]])
   end
-  return canceled
+  return #gone
 end
