@@ -1240,6 +1240,7 @@ end
 elseif name == 'add_wait' then
 function lib.add_wait(bands, priority, at)
 local waited = math.max(now - at, 0)
+bands.longest = math.max(bands.longest or 0, waited)
 for i = 1, #bands do
 	if bands[i].priority == priority then
 		bands[i].waited = math.max(bands[i].waited, waited)
@@ -11822,12 +11823,9 @@ local at = first_of_all(work, waiting)
 if at then
 	return at
 end
-local bands, longest = {}, 0
+local bands = {}
 lib.add_waiting(bands, queue)
-for i = 1, #bands do
-	longest = math.max(longest, bands[i].waited)
-end
-return now - longest
+return now - (bands.longest or 0)
 end
 local function first_due(key)
 return lib.finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
@@ -12792,14 +12790,11 @@ local scheduled = lib.queue_key(queue, 'scheduled')
 if call('exists', work, locks, scheduled, lib.queue_key(queue, 'recur')) == 0 then
 	return 0, 0, 0
 end
-local bands, longest = {}, 0
+local bands = {}
 lib.add_waiting(bands, queue)
 lib.add_due(bands, queue, 'scheduled')
 lib.add_due(bands, queue, 'recur')
-for i = 1, #bands do
-	longest = math.max(longest, bands[i].waited)
-end
-return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), longest, call('zcount', locks, '(' .. stamp, '+inf')
+return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), bands.longest or 0, call('zcount', locks, '(' .. stamp, '+inf')
 end
 local function failures_on(day, queue)
 return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)

@@ -82,12 +82,9 @@ local function waiting_since(queue, work, waiting)
   if at then
     return at
   end
-  local bands, longest = {}, 0
+  local bands = {}
   add_waiting(bands, queue)
-  for i = 1, #bands do
-    longest = math.max(longest, bands[i].waited)
-  end
-  return now - longest
+  return now - (bands.longest or 0)
 end
 
 -- The time when the first job of a part of a queue falls, or fell, due.

@@ -182,14 +182,11 @@ local function job_figures(queue)
   if call('exists', work, locks, scheduled, queue_key(queue, 'recur')) == 0 then
     return 0, 0, 0
   end
-  local bands, longest = {}, 0
+  local bands = {}
   add_waiting(bands, queue)
   add_due(bands, queue, 'scheduled')
   add_due(bands, queue, 'recur')
-  for i = 1, #bands do
-    longest = math.max(longest, bands[i].waited)
-  end
-  return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), longest,
+  return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), bands.longest or 0,
     call('zcount', locks, '(' .. stamp, '+inf')
 end
 

@@ -25,8 +25,10 @@ local function since_when(jid, score)
   return finite(time, now), priority
 end
 
+-- Notes that a job of a priority waits since a time. bands.longest is the longest of all waits.
 local function add_wait(bands, priority, at)
   local waited = math.max(now - at, 0)
+  bands.longest = math.max(bands.longest or 0, waited)
   for i = 1, #bands do
     if bands[i].priority == priority then
       bands[i].waited = math.max(bands[i].waited, waited)
