@@ -6,11 +6,8 @@
 local TRIED_AFTER = 60
 local TRIED_EACH_SECOND = 100
 
--- The limits of the jobs in this call, by name and in order, or false.
-local met_limits
-
--- The limits of the jobs in this call, by options text, or false.
-local met_texts
+-- The limits of the jobs in this call, by name and in order, and by options text; nil without any.
+local met_limits, met_texts
 
 -- Returns the limits in the options text, with their state in this call.
 local function limits_named(text, most)
