@@ -2244,10 +2244,7 @@ elseif name == 'expire_job' then
 function lib.expire_job(jid, job)
 local key, state = lib.job_key(jid), job.state
 if try('exists', key .. '-dependents') == 1 then
-	if state == 'failed' then
-		return false
-	end
-	return lib.fail_expired(jid, job)
+	return state ~= 'failed' and lib.fail_expired(jid, job)
 end
 job.dependencies = try('smembers', key .. '-dependencies')
 lib.cancel_job(jid, job, 'expired')
@@ -2416,9 +2413,9 @@ return prefix .. 'x:listed:' .. name
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
-local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
+local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
 try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
 for _, what in ipairs({'popped', 'failed', 'done'}) do
 	local at = lib.finite(stage[what])
 	if at then
@@ -2511,15 +2508,13 @@ return text
 end
 elseif name == 'read_turns' then
 function lib.read_turns(queue, priority)
-local key, waits = lib.turns_key(queue, priority), true
+local key = lib.turns_key(queue, priority)
 local first, damaged = lib.first_turn(queue, priority)
 if damaged then
 	return nil
-elseif not first then
-	first, waits = 0, false
 end
 local _, exponent = math.frexp(math.abs(priority) + 1)
-return {key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+return {key = key, first = first or 0, waits = first ~= nil, ends = {}, step = 2 ^ (exponent - 45), passed = first and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 end
 elseif name == 'renew_life' then
 function lib.renew_life(jid)
@@ -4202,10 +4197,6 @@ if ok and type(values) == 'table' then
 end
 return {}, ''
 end
-elseif name == 'string_or_nil' then
-function lib.string_or_nil(value)
-return type(value) == 'string' and value or nil
-end
 elseif name == 'taking_config' then
 function lib.taking_config(queue)
 return call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -4832,15 +4823,12 @@ repeat
 	end
 	local queue, group, message = item.queue, item.group, item.message
 	item.remaining = item.remaining - 1
-	local failure
-	if group and message then
-		failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-	end
+	local failure = group and message and cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
 	if item.remaining < 0 then
 		problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
 		break
 	end
-	local state
+	local state, refusal
 	repeat
 		local jid, delay, score = item.jid, item.delay, finite(item.priority, 0) - now / 10000000000
 		local state2, part = 'waiting', 'work'
@@ -4858,13 +4846,13 @@ repeat
 			reply = reply2
 		end
 		if type(reply) == 'table' then
-			state, problem3 = nil, reply
+			state, refusal = nil, reply
 			break
 		end
-		state, problem3 = state2
+		state, refusal = state2
 	until true
-	if problem3 then
-		problem = problem3
+	if refusal then
+		problem = refusal
 		break
 	end
 	local fields = {'remaining', item.remaining, 'state', state}

@@ -39,10 +39,7 @@ end
 local function expire_job(jid, job) -- cold
   local key, state = job_key(jid), job.state
   if try('exists', key .. '-dependents') == 1 then
-    if state == 'failed' then
-      return false
-    end
-    return fail_expired(jid, job)
+    return state ~= 'failed' and fail_expired(jid, job)
   end
   job.dependencies = try('smembers', key .. '-dependencies')
   cancel_job(jid, job, 'expired')

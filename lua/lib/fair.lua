@@ -46,18 +46,16 @@ end
 -- has the ends of turns assigned by this call, by tenant; passed lists a few tenants whose turns
 -- have passed; waits is false if no job waits. Nil if the turns can't be read.
 local function read_turns(queue, priority) -- cold
-  local key, waits = turns_key(queue, priority), true
+  local key = turns_key(queue, priority)
   local first, damaged = first_turn(queue, priority)
   if damaged then
     return nil
-  elseif not first then
-    first, waits = 0, false
   end
   -- A turn of weight 1 is so large that a hundredth of it changes a score.
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return {
-    key = key, first = first, waits = waits, ends = {}, step = 2 ^ (exponent - 45),
-    passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or none,
+    key = key, first = first or 0, waits = first ~= nil, ends = {}, step = 2 ^ (exponent - 45),
+    passed = first and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or none,
   }
 end
 

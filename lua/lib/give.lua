@@ -120,17 +120,13 @@ local function retry(worker, item)
   end
   local queue, group, message = item.queue, item.group, item.message
   item.remaining = item.remaining - 1
-  local failure
-  if group and message then
-    failure = failure_json(group, message, math.floor(now), worker)
-  end
+  local failure = group and message and failure_json(group, message, math.floor(now), worker)
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
   end
-  local state
-  state, problem = enqueue(item.jid, queue, item.delay, work_score(now, item.priority))
-  if problem then
-    return problem
+  local state, refusal = enqueue(item.jid, queue, item.delay, work_score(now, item.priority))
+  if refusal then
+    return refusal
   end
   local fields = {'remaining', item.remaining, 'state', state}
   if failure then

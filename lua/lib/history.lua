@@ -30,15 +30,11 @@ local function record(key, text, cap)
   return length
 end
 
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-
 -- Moves a stage of the old history, which may hold several entries.
 local function move_stage(key, stage)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+  local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
   for _, what in ipairs({'popped', 'failed', 'done'}) do
     local at = finite(stage[what])
     if at then
