@@ -1776,6 +1776,15 @@ function lib.undepend(jid, other)
 try('srem', lib.job_key(other) .. '-dependents', jid)
 try('srem', lib.job_key(jid) .. '-dependencies', other)
 end
+elseif name == 'wait_for' then
+function lib.wait_for(waiting, worker, lapses, again)
+if try('zadd', waiting, lapses, worker) == 1 then
+	lib.unlist(waiting)
+end
+if again then
+	lib.drop_lapsed(waiting)
+end
+end
 elseif name == 'wake_for' then
 function lib.wake_for(queue, delay)
 return delay < 3600 and lib.wake(queue)
@@ -5025,9 +5034,7 @@ elseif name == 'wait_in_list' then
 function lib.wait_in_list(ask, again)
 local name = lib.list_name(ask.list)
 local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
-if try('zadd', key, lib.lapse(ask.poll), ask.worker) == 1 then
-	lib.unlist(key)
-end
+lib.wait_for(key, ask.worker, lib.lapse(ask.poll), again)
 local lapses, absent = lib.read_listed(name)
 if lapses < now + 1800 + short then
 	lapses = now + 3600 + short
@@ -5040,9 +5047,6 @@ if lapses < now + 1800 + short then
 elseif #absent > 0 then
 	lib.enter_list(name, lapses, absent)
 	call('hdel', listed, unpack(absent))
-end
-if again then
-	lib.drop_lapsed(key)
 end
 end
 elseif name == 'wake_several' then
@@ -6681,8 +6685,7 @@ if jid and wait > lasts then
 end
 local again = try('sadd', prefix .. 'x:idle', worker) == 0
 do
-	local lapses = lapse(wait)
-	local waiting = prefix .. 'x:idle:' .. queue
+	local waiting, lapses = prefix .. 'x:idle:' .. queue, lapse(wait)
 	if try('zadd', waiting, lapses, worker) == 1 then
 		cold(stamp, now).unlist(waiting)
 	end
@@ -7340,8 +7343,7 @@ do
 		local lapses = lapse(ask.poll)
 		for i = 1, #ask.queues do
 			do
-				local queue, worker = ask.queues[i], ask.worker
-				local waiting = prefix .. 'x:idle:' .. queue
+				local waiting, worker = prefix .. 'x:idle:' .. ask.queues[i], ask.worker
 				if try('zadd', waiting, lapses, worker) == 1 then
 					cold(stamp, now).unlist(waiting)
 				end

@@ -192,6 +192,17 @@ local function unlist(key) -- cold
   end
 end
 
+-- Adds a worker, until its entry lapses, to the workers waiting for a queue or a list of queues. A
+-- repeated poll has time to remove some workers that are gone.
+local function wait_for(waiting, worker, lapses, again)
+  if try('zadd', waiting, lapses, worker) == 1 then
+    unlist(waiting)
+  end
+  if again then
+    drop_lapsed(waiting)
+  end
+end
+
 -- Adds the entry for a list of queues to the absent queues.
 local function enter_list(name, lapses, absent) -- cold
   for i = 1, #absent do
@@ -202,13 +213,11 @@ local function enter_list(name, lapses, absent) -- cold
 end
 
 -- Adds the worker to the workers with the same list of queues. The list's entries last for an hour,
--- and missing entries are added. A repeated poll has time to remove some workers that are gone.
+-- and missing entries are added.
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
-  if try('zadd', key, lapse(ask.poll), ask.worker) == 1 then
-    unlist(key)
-  end
+  wait_for(key, ask.worker, lapse(ask.poll), again)
   local lapses, absent = read_listed(name)
   if lapses < now + 1800 + short then
     lapses = now + 3600 + short
@@ -221,20 +230,6 @@ local function wait_in_list(ask, again) -- cold
   elseif #absent > 0 then
     enter_list(name, lapses, absent)
     call('hdel', listed, unpack(absent))
-  end
-  if again then
-    drop_lapsed(key)
-  end
-end
-
--- Makes a worker wait for jobs of a queue until the entry lapses.
-local function wait_for(queue, worker, lapses, again)
-  local waiting = waiting_key(queue)
-  if try('zadd', waiting, lapses, worker) == 1 then
-    unlist(waiting)
-  end
-  if again then
-    drop_lapsed(waiting)
   end
 end
 
@@ -249,7 +244,7 @@ local function become_idle(ask)
   if #ask.queues <= FEW_QUEUES then
     local lapses = lapse(ask.poll)
     for i = 1, #ask.queues do
-      wait_for(ask.queues[i], ask.worker, lapses, again)
+      wait_for(waiting_key(ask.queues[i]), ask.worker, lapses, again)
     end
   else
     wait_in_list(ask, again)

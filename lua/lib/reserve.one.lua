@@ -42,6 +42,6 @@ local function reserve_one()
     wait, poll = lasts, lasting(lasts)
   end
   local again = try('sadd', idle_key(), worker) == 0
-  wait_for(queue, worker, lapse(wait), again)
+  wait_for(waiting_key(queue), worker, lapse(wait), again)
   return {0, poll, '', 2, fields, values}
 end
