@@ -2283,10 +2283,6 @@ if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
 	return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 end
 end
-elseif name == 'fill_limit' then
-function lib.fill_limit(name)
-return lib.return_parked(lib.read_limit(name, 1))
-end
 elseif name == 'first_line' then
 function lib.first_line(message)
 local line = string.match(message, '^%s*([^\013\010]*)')
@@ -2884,7 +2880,7 @@ end
 end
 elseif name == 'limit_freed' then
 function lib.limit_freed(name)
-return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
+return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.return_parked(lib.read_limit(name, 1)) or 0
 end
 elseif name == 'limit_opens' then
 function lib.limit_opens(limit, jid)
@@ -4619,8 +4615,8 @@ for i = 1, #items do
 end
 for i = 1, #found do
 	local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
-	if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-		lib.fill_limit(found[i])
+	if type(freed) == 'number' and freed > 0 then
+		lib.limit_freed(found[i])
 	end
 end
 end

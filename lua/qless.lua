@@ -2944,10 +2944,6 @@ if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
 	return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 end
 end
-elseif name == 'fill_limit' then
-function lib.fill_limit(name)
-return lib.return_parked(lib.read_limit(name, 1))
-end
 elseif name == 'find_place' then
 function lib.find_place(group, jid, failure, length)
 local key, low, high = prefix .. 'f:' .. group, 0, length
@@ -3864,7 +3860,7 @@ end
 end
 elseif name == 'limit_freed' then
 function lib.limit_freed(name)
-return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
+return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.return_parked(lib.read_limit(name, 1)) or 0
 end
 elseif name == 'limit_opens' then
 function lib.limit_opens(limit, jid)
@@ -6070,8 +6066,8 @@ for i = 1, #items do
 end
 for i = 1, #found do
 	local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
-	if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-		lib.fill_limit(found[i])
+	if type(freed) == 'number' and freed > 0 then
+		lib.limit_freed(found[i])
 	end
 end
 end
@@ -9300,8 +9296,8 @@ if frees_limits then
 	end
 	for i = 1, #found do
 		local freed = try('zrem', prefix .. 'x:limit:' .. found[i] .. ':held', unpack(jids[found[i]]))
-		if type(freed) == 'number' and freed > 0 and try('exists', prefix .. 'x:limit:' .. found[i] .. ':wait') == 1 then
-			cold(stamp, now).fill_limit(found[i])
+		if type(freed) == 'number' and freed > 0 then
+			cold(stamp, now).limit_freed(found[i])
 		end
 	end
 end

@@ -189,13 +189,8 @@ local function limit_opens(limit, jid) -- cold
 end
 
 -- Returns parked jobs to work if their limit has room again. Returns their number.
-local function fill_limit(name) -- cold
-  return return_parked(read_limit(name, 1))
-end
-
--- Like fill_limit, but checks first whether there are parked jobs.
 local function limit_freed(name) -- cold
-  return try('exists', limit_key(name, 'wait')) == 1 and fill_limit(name) or 0
+  return try('exists', limit_key(name, 'wait')) == 1 and return_parked(read_limit(name, 1)) or 0
 end
 
 -- Must be called when a job with limits has left its place, in any state: another job may take the
@@ -235,9 +230,8 @@ local function stop_all_limited(items)
   end
   for i = 1, #found do
     local freed = try('zrem', limit_key(found[i], 'held'), unpack(jids[found[i]]))
-    if type(freed) == 'number' and freed > 0
-      and try('exists', limit_key(found[i], 'wait')) == 1 then
-      fill_limit(found[i])
+    if type(freed) == 'number' and freed > 0 then
+      limit_freed(found[i])
     end
   end
 end
