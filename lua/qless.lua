@@ -1804,9 +1804,7 @@ end
 elseif name == 'add_given' then
 function lib.add_given(puts, item, given)
 item.given = given
-if given.depends then
-	item.depends = lib.read_dependencies('Put', given.depends)
-end
+item.depends = given.depends and lib.read_dependencies('Put', given.depends)
 local at = given.at and lib.number('Put', 'at', given.at)
 if at then
 	item.delay, item.at = math.max(at - now, 0), at < now and at
@@ -1814,15 +1812,9 @@ end
 if given.o or given['if'] or given.backoff or given.batch then
 	item.more = lib.read_rare(puts, given, item.checked, item.delay)
 end
-if given.priority then
-	item.priority = lib.number('Put', 'priority', given.priority)
-end
-if given.retries then
-	item.retries = lib.number('Put', 'retries', given.retries)
-end
-if given.tags then
-	item.tags = lib.names('Put', 'tags', given.tags)
-end
+item.priority = given.priority and lib.number('Put', 'priority', given.priority)
+item.retries = given.retries and lib.number('Put', 'retries', given.retries)
+item.tags = given.tags and lib.names('Put', 'tags', given.tags)
 end
 elseif name == 'add_locks' then
 function lib.add_locks(queue, worker, locks, n)
@@ -2651,9 +2643,7 @@ return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
 end
 elseif name == 'watch_all' then
 function lib.watch_all(puts)
-if puts.batches then
-	lib.grow_batches(puts.batches)
-end
+lib.grow_batches(puts.batches or var.none)
 for jid, batch in pairs(puts.batches or var.none) do
 	if batch.stored and lib.has_option(batch.stored, 'f') then
 		lib.watch(jid, lib.job_ended, batch.members)
@@ -4050,12 +4040,8 @@ elseif not item.others then
 	lib.raise_any('Put', problem)
 	item.others, item.waits = others, item.waits or #others > 0
 end
-if item.waits then
-	item.watches = item.watches or item.given.watches
-	puts.watching = puts.watching or item.watches
-elseif item.watches then
-	item.watches = false
-end
+item.watches = item.waits and (item.watches or item.given.watches)
+puts.watching = puts.watching or item.watches
 end
 elseif name == 'read_change' then
 function lib.read_change(area, given)

@@ -158,10 +158,6 @@ local function read_before(puts, item, before, claims, fresh, unheld)
     raise_any('Put', problem)
     item.others, item.waits = others, item.waits or #others > 0
   end
-  if item.waits then
-    item.watches = item.watches or item.given.watches
-    puts.watching = puts.watching or item.watches
-  elseif item.watches then
-    item.watches = false
-  end
+  item.watches = item.waits and (item.watches or item.given.watches)
+  puts.watching = puts.watching or item.watches
 end

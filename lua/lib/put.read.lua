@@ -61,9 +61,7 @@ end
 -- Adds the options of a put to its item.
 local function add_given(puts, item, given) -- cold
   item.given = given
-  if given.depends then
-    item.depends = read_dependencies('Put', given.depends)
-  end
+  item.depends = given.depends and read_dependencies('Put', given.depends)
   local at = given.at and number('Put', 'at', given.at)
   if at then
     item.delay, item.at = math.max(at - now, 0), at < now and at
@@ -71,15 +69,9 @@ local function add_given(puts, item, given) -- cold
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(puts, given, item.checked, item.delay)
   end
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 
 -- Notes an item for later items with the same delay, as text, and options. Unique keys and times

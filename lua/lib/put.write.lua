@@ -139,9 +139,7 @@ end
 -- Counts the members of batches, and watches the dependencies of batches and of items with a
 -- policy.
 local function watch_all(puts) -- cold
-  if puts.batches then
-    grow_batches(puts.batches)
-  end
+  grow_batches(puts.batches or none)
   for jid, batch in pairs(puts.batches or none) do
     if batch.stored and has_option(batch.stored, POLICY) then
       watch(jid, job_ended, batch.members)
