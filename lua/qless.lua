@@ -1587,9 +1587,7 @@ for _, place in ipairs(positions) do
 end
 lib.each_slice(try, 'zadd', key, receipts)
 local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
-if over[1] then
-	try('zrem', key, unpack(over))
-end
+lib.each_slice(try, 'zrem', key, over)
 return left
 end
 elseif name == 'read_end' then

@@ -40,8 +40,6 @@ local function put_once(puts) -- cold
   end
   each_slice(try, 'zadd', key, receipts)
   local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
-  if over[1] then
-    try('zrem', key, unpack(over))
-  end
+  each_slice(try, 'zrem', key, over)
   return left
 end
