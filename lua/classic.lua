@@ -925,7 +925,8 @@ if claim then
 	lib.write_claim(job.jid, claim)
 end
 if given.o or lib.has_any(stored, 'stkKn') then
-	lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+	local text = lib.merge_options(stored, {o = given.o, drop = 'stn'})
+	lib.write_options(lib.job_key(job.jid), text)
 	lib.note_life(job.jid, given.ends)
 end
 end
@@ -2814,12 +2815,7 @@ result = string.match(before or '', '^%a+|[^|]*|(.*)$')
 if result and string.sub(before, 1, #belongs) ~= belongs then
 	call('hset', key, 'x:result', belongs .. result)
 end
-local left = lib.without_letter(stored, 'r')
-if left == '' then
-	call('hdel', key, 'x:o')
-else
-	call('hset', key, 'x:o', left)
-end
+lib.write_options(key, lib.without_letter(stored, 'r'))
 end
 elseif name == 'kept_before' then
 function lib.kept_before(name, stored)
@@ -3841,7 +3837,8 @@ if change.tags then
 	call('hset', item.key, 'tags', lib.array(change.tags))
 end
 if change.o or change.drop then
-	lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
+	local stored = call('hget', item.key, 'x:o')
+	lib.write_options(item.key, lib.merge_options(stored, change))
 end
 end
 elseif name == 'write_claims' then
@@ -4207,8 +4204,7 @@ if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
 end
 end
 elseif name == 'write_options' then
-function lib.write_options(key, old, given)
-local text = lib.merge_options(old, given)
+function lib.write_options(key, text)
 if text == '' then
 	call('hdel', key, 'x:o')
 elseif text then

@@ -27,7 +27,8 @@ local function write_change(item, change) -- cold
     call('hset', item.key, 'tags', array(change.tags))
   end
   if change.o or change.drop then
-    write_options(item.key, call('hget', item.key, 'x:o'), change) -- others may wait for it now
+    local stored = call('hget', item.key, 'x:o') -- others may wait for it now
+    write_options(item.key, merge_options(stored, change))
   end
 end
 

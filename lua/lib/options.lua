@@ -108,9 +108,8 @@ local function merge_options(old, given, ended) -- cold
   return letters == '' and '' or join_options(letters, values)
 end
 
--- Writes the options of a job that had the options old.
-local function write_options(key, old, given) -- cold
-  local text = merge_options(old, given)
+-- Writes the options of a job: '' if none remain, and nil if they stay the same.
+local function write_options(key, text) -- cold
   if text == '' then
     call('hdel', key, 'x:o')
   elseif text then

@@ -34,10 +34,5 @@ local function keep_result(key, state) -- cold
   if result and string.sub(before, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
   end
-  local left = without_letter(stored, HAS_RESULT)
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
+  write_options(key, without_letter(stored, HAS_RESULT))
 end

@@ -63,7 +63,8 @@ local function restore(job, given) -- cold
     write_claim(job.jid, claim)
   end
   if given.o or has_any(stored, START_BY .. TTL .. KEEP .. KEEP_FAILED .. CALLS) then
-    write_options(job_key(job.jid), stored, {o = given.o, drop = EXPIRING .. CALLS})
+    local text = merge_options(stored, {o = given.o, drop = EXPIRING .. CALLS})
+    write_options(job_key(job.jid), text)
     note_life(job.jid, given.ends)
   end
 end
