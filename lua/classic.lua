@@ -7452,20 +7452,15 @@ interval = lib.finite(interval, 0)
 if not queue then
 lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
 end
-local numeric = {priority = true, interval = true, retries = true, backlog = true}
+local checks = {priority = lib.number, interval = lib.number, retries = lib.number, backlog = lib.number, data = lib.json, tags = lib.names, queue = lib.named, klass = lib.required}
 local changes = lib.options('Recur', 4, #ARGV)
 for option, value in pairs(changes) do
-if numeric[option] then
-	changes[option] = lib.number('Recur', option, value)
-elseif option == 'data' then
-	lib.json('Recur', 'data', value)
-elseif option == 'tags' then
-	lib.names('Recur', 'tags', value)
-elseif option == 'queue' then
-	lib.named('Recur', 'queue', value)
-elseif option ~= 'klass' then
+local check = checks[option]
+if not check then
 	lib.reject('Recur', 'Unrecognized option "' .. option .. '"')
 end
+local checked = check('Recur', option, value)
+changes[option] = check == lib.number and checked or value
 end
 if changes.interval and changes.interval <= 0 then
 lib.reject('Recur', 'Arg "interval" must be greater than 0')

@@ -15,20 +15,18 @@ if not queue then
   raise('Recur', new_problem('not_found', nil, 'No recurring job ' .. jid))
 end
 
-local numeric = {priority = true, interval = true, retries = true, backlog = true}
+local checks = {
+  priority = number, interval = number, retries = number, backlog = number, data = json,
+  tags = names, queue = named, klass = required,
+}
 local changes = options('Recur', 4, #ARGV)
 for option, value in pairs(changes) do
-  if numeric[option] then
-    changes[option] = number('Recur', option, value)
-  elseif option == 'data' then
-    json('Recur', 'data', value)
-  elseif option == 'tags' then
-    names('Recur', 'tags', value)
-  elseif option == 'queue' then
-    named('Recur', 'queue', value)
-  elseif option ~= 'klass' then
+  local check = checks[option]
+  if not check then
     reject('Recur', 'Unrecognized option "' .. option .. '"')
   end
+  local checked = check('Recur', option, value)
+  changes[option] = check == number and checked or value
 end
 if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
