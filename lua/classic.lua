@@ -6935,15 +6935,11 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 local fields = {'total', 'mean', 'vk'}
-local function add_buckets(unit, first, last)
-for i = first, last do
-	fields[#fields + 1] = unit .. i
+for _, unit in ipairs({{'s', 0, 59}, {'m', 1, 59}, {'h', 1, 23}, {'d', 1, 6}}) do
+for i = unit[2], unit[3] do
+	fields[#fields + 1] = unit[1] .. i
 end
 end
-add_buckets('s', 0, 59)
-add_buckets('m', 1, 59)
-add_buckets('h', 1, 23)
-add_buckets('d', 1, 6)
 local function summary(kind)
 local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
 local count, mean, vk = unpack(values, 1, 3)
@@ -7139,7 +7135,7 @@ end
 end
 local function are_all(ended)
 local key, count = lib.job_key(jid) .. '-dependencies', 0
-for _, other in ipairs(lib.union({}, ended, 1)) do
+for _, other in ipairs(ended) do
 	count = count + call('sismember', key, other)
 end
 return count == call('scard', key)
@@ -7161,10 +7157,7 @@ return left
 elseif action == 'off' and ARGV[5] == 'all' then
 remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
-local ended = {}
-for i = 5, #ARGV do
-	ended[i - 4] = ARGV[i]
-end
+local ended = lib.union({}, ARGV, 5)
 remove(ended, #ended > 0 and are_all(ended))
 else
 lib.reject('Depends', 'Argument "command" must be "on" or "off"')

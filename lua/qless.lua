@@ -10948,15 +10948,11 @@ cold(stamp, now)
 local queue = lib.required('Queue', 'queue', ARGV[3])
 local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 local fields = {'total', 'mean', 'vk'}
-local function add_buckets(unit, first, last)
-for i = first, last do
-	fields[#fields + 1] = unit .. i
+for _, unit in ipairs({{'s', 0, 59}, {'m', 1, 59}, {'h', 1, 23}, {'d', 1, 6}}) do
+for i = unit[2], unit[3] do
+	fields[#fields + 1] = unit[1] .. i
 end
 end
-add_buckets('s', 0, 59)
-add_buckets('m', 1, 59)
-add_buckets('h', 1, 23)
-add_buckets('d', 1, 6)
 local function summary(kind)
 local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
 local count, mean, vk = unpack(values, 1, 3)
@@ -11508,7 +11504,7 @@ end
 end
 local function are_all(ended)
 local key, count = lib.job_key(jid) .. '-dependencies', 0
-for _, other in ipairs(lib.union({}, ended, 1)) do
+for _, other in ipairs(ended) do
 	count = count + call('sismember', key, other)
 end
 return count == call('scard', key)
@@ -11530,10 +11526,7 @@ return left
 elseif action == 'off' and ARGV[5] == 'all' then
 remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
-local ended = {}
-for i = 5, #ARGV do
-	ended[i - 4] = ARGV[i]
-end
+local ended = lib.union({}, ARGV, 5)
 remove(ended, #ended > 0 and are_all(ended))
 else
 lib.reject('Depends', 'Argument "command" must be "on" or "off"')
@@ -12199,9 +12192,7 @@ total = call('zcard', prefix .. 'x:schedule-ids')
 ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
 elseif call('zscore', prefix .. 'x:schedule-ids', lib.required('Schedules', 'id', ARGV[3])) then
 ids, total = {ARGV[3]}, 1
-for _, field in ipairs({'only', 'data', 'pairs'}) do
-	FIELDS[#FIELDS + 1] = field
-end
+lib.union(FIELDS, {'only', 'data', 'pairs'}, 1)
 end
 local items = {}
 for i = 1, #ids do

@@ -38,7 +38,7 @@ end
 -- Whether all dependencies of the job are in ended.
 local function are_all(ended)
   local key, count = job_key(jid) .. '-dependencies', 0
-  for _, other in ipairs(union({}, ended, 1)) do
+  for _, other in ipairs(ended) do
     count = count + call('sismember', key, other)
   end
   return count == call('scard', key)
@@ -63,10 +63,7 @@ elseif action == 'fewer' then
 elseif action == 'off' and ARGV[5] == 'all' then
   remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
-  local ended = {}
-  for i = 5, #ARGV do
-    ended[i - 4] = ARGV[i]
-  end
+  local ended = union({}, ARGV, 5)
   remove(ended, #ended > 0 and are_all(ended))
 else
   reject('Depends', 'Argument "command" must be "on" or "off"')

@@ -37,9 +37,7 @@ if ARGV[4] then
   ids = limit > 0 and call('zrange', prefix .. 'x:schedule-ids', offset, offset + limit - 1) or ids
 elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', ARGV[3])) then
   ids, total = {ARGV[3]}, 1
-  for _, field in ipairs({'only', 'data', 'pairs'}) do
-    FIELDS[#FIELDS + 1] = field
-  end
+  union(FIELDS, {'only', 'data', 'pairs'}, 1)
 end
 local items = {}
 for i = 1, #ids do

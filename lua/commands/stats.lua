@@ -13,15 +13,11 @@ local queue = required('Queue', 'queue', ARGV[3])
 local day = day_of(number('Stats', 'date', ARGV[4]))
 
 local fields = {'total', 'mean', 'vk'}
-local function add_buckets(unit, first, last)
-  for i = first, last do
-    fields[#fields + 1] = unit .. i
+for _, unit in ipairs({{'s', 0, 59}, {'m', 1, 59}, {'h', 1, 23}, {'d', 1, 6}}) do
+  for i = unit[2], unit[3] do
+    fields[#fields + 1] = unit[1] .. i
   end
 end
-add_buckets('s', 0, 59)
-add_buckets('m', 1, 59)
-add_buckets('h', 1, 23)
-add_buckets('d', 1, 6)
 
 local function summary(kind)
   local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
