@@ -11735,7 +11735,8 @@ elseif command == 'overview' then
 var = var or {LARGEST = 2 ^ 53, none = {}}
 cold(stamp, now)
 local damaged = {}
-local function sound(reply, key)
+local function read(operation, key, ...)
+local reply = try(operation, key, ...)
 if type(reply) == 'table' and reply.err then
 	damaged[#damaged + 1] = key
 	damaged[#damaged + 1] = try('type', key).ok or 'none'
@@ -11785,16 +11786,13 @@ end
 local function first_due(key)
 return lib.finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
 end
-local function size_of(key)
-return sound(try('zcard', key), key)
-end
 local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local keys = {}
 local function read_sizes(n)
 local sizes = {0, 0, 0, 0, 0}
 for i = 1, #PARTS do
 	if n > 0 then
-		sizes[i] = size_of(keys[i])
+		sizes[i] = read('zcard', keys[i])
 		n = sizes[i] == 0 and n or n - 1
 	end
 end
@@ -11838,12 +11836,11 @@ local fields = {}
 for i = 1, #queues do
 	fields[i] = queues[i] .. '-max-concurrency'
 end
-local config = prefix .. 'config'
-return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or var.none
+return #fields > 0 and read('hmget', prefix .. 'config', unpack(fields)) or var.none
 end
 local function paused_queues(queues)
 local key, paused = prefix .. 'paused_queues', {}
-local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or var.none
+local flags = #queues > 0 and read('smismember', key, unpack(queues)) or var.none
 for i = 1, #flags do
 	if flags[i] == 1 then
 		paused[#paused + 1] = queues[i]
@@ -11853,7 +11850,7 @@ return paused
 end
 local function queue_names(offset, count)
 local listed, more = prefix .. 'queues', prefix .. 'x:queues'
-local here, there = size_of(listed) or 0, size_of(more) or 0
+local here, there = read('zcard', listed) or 0, read('zcard', more) or 0
 local found = {}
 if count > 0 and offset < here then
 	found = call('zrange', listed, offset, offset + count - 1)
@@ -11868,22 +11865,19 @@ return found, here + there
 end
 local function day_figures(queue)
 local day = lib.day_of(now)
-local key, own = lib.stats_key('stats', day, queue), lib.own_stats_key(day, queue)
-local waits, runs = lib.stats_key('wait', day, queue), lib.stats_key('run', day, queue)
-local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
+local counts = read('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 local retries, failed, failures = unpack(counts or var.none)
-return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
+return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), read('hget', lib.own_stats_key(day, queue), 'expired') or '', read('hgetall', lib.stats_key('wait', day, queue)), read('hgetall', lib.stats_key('run', day, queue))}
 end
 local function workers_seen()
-local config, workers = prefix .. 'config', prefix .. 'workers'
-local age = sound(try('hget', config, 'max-worker-age'), config)
+local age = read('hget', prefix .. 'config', 'max-worker-age')
 local from = now - lib.finite(age, 86400)
-return sound(try('zcount', workers, '(' .. lib.exact(from), '+inf'), workers)
+return read('zcount', prefix .. 'workers', '(' .. lib.exact(from), '+inf')
 end
 local function scanned(operation, key, wanted)
 local found, cursor = {}, '0'
 repeat
-	local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
+	local reply = read(operation, key, cursor, 'COUNT', wanted)
 	if not reply then
 		return false
 	end
@@ -11895,17 +11889,14 @@ until cursor == '0' or #found >= wanted
 return found
 end
 local function group_sizes()
-local key = prefix .. 'failures'
-local groups, found = scanned('sscan', key, 1000), {}
+local groups, found = scanned('sscan', prefix .. 'failures', 1000), {}
 for i = 1, math.min(#(groups or var.none), 1000) do
-	local group = prefix .. 'f:' .. groups[i]
-	found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
+	found[2 * i - 1], found[2 * i] = groups[i], read('llen', prefix .. 'f:' .. groups[i])
 end
 return groups and found
 end
 local function limit_figures()
-local key = prefix .. 'x:limits'
-local stored, listed, defined = scanned('hscan', key, 1000), {}, {}
+local stored, listed, defined = scanned('hscan', prefix .. 'x:limits', 1000), {}, {}
 for i = 1, #(stored or var.none), 2 do
 	if not string.find(stored[i], ' ', 1, true) then
 		listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -11915,7 +11906,7 @@ table.sort(listed)
 local found = {}
 for i = 1, math.min(#listed, 100) do
 	local name = listed[i]
-	found[i] = {name, defined[name], size_of(lib.limit_key(name, 'held')), size_of(lib.limit_key(name, 'wait'))}
+	found[i] = {name, defined[name], read('zcard', lib.limit_key(name, 'held')), read('zcard', lib.limit_key(name, 'wait'))}
 end
 return stored and found
 end

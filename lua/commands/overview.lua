@@ -27,8 +27,9 @@ local MAX_SHOWN_LIMITS = 1000
 
 local damaged = {}
 
--- A reply, or false if it is the error of a damaged key, which is noted.
-local function sound(reply, key)
+-- The reply of a command for a key, or false if the key is damaged, which is noted.
+local function read(operation, key, ...)
+  local reply = try(operation, key, ...)
   if type(reply) == 'table' and reply.err then
     damaged[#damaged + 1] = key
     damaged[#damaged + 1] = try('type', key).ok or 'none'
@@ -92,10 +93,6 @@ local function first_due(key)
   return finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
 end
 
-local function size_of(key)
-  return sound(try('zcard', key), key)
-end
-
 -- The parts of a queue, and their keys for the present queue.
 local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local keys = {}
@@ -105,7 +102,7 @@ local function read_sizes(n)
   local sizes = {0, 0, 0, 0, 0}
   for i = 1, #PARTS do
     if n > 0 then
-      sizes[i] = size_of(keys[i])
+      sizes[i] = read('zcard', keys[i])
       n = sizes[i] == 0 and n or n - 1
     end
   end
@@ -158,14 +155,13 @@ local function most_running(queues)
   for i = 1, #queues do
     fields[i] = queues[i] .. '-max-concurrency'
   end
-  local config = prefix .. 'config'
-  return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
+  return #fields > 0 and read('hmget', prefix .. 'config', unpack(fields)) or none
 end
 
 -- The paused queues among some queues.
 local function paused_queues(queues)
   local key, paused = prefix .. 'paused_queues', {}
-  local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+  local flags = #queues > 0 and read('smismember', key, unpack(queues)) or none
   for i = 1, #flags do
     if flags[i] == 1 then
       paused[#paused + 1] = queues[i]
@@ -177,7 +173,7 @@ end
 -- The queues from offset on: first the list queues, then the list x:queues.
 local function queue_names(offset, count)
   local listed, more = prefix .. 'queues', prefix .. 'x:queues'
-  local here, there = size_of(listed) or 0, size_of(more) or 0
+  local here, there = read('zcard', listed) or 0, read('zcard', more) or 0
   local found = {}
   if count > 0 and offset < here then
     found = call('zrange', listed, offset, offset + count - 1)
@@ -193,29 +189,26 @@ end
 
 local function day_figures(queue)
   local day = day_of(now)
-  local key, own = stats_key('stats', day, queue), own_stats_key(day, queue)
-  local waits, runs = stats_key('wait', day, queue), stats_key('run', day, queue)
-  local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
+  local counts = read('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
   local retries, failed, failures = unpack(counts or none)
   return {
     queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''),
-    sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits),
-    sound(try('hgetall', runs), runs),
+    read('hget', own_stats_key(day, queue), 'expired') or '',
+    read('hgetall', stats_key('wait', day, queue)), read('hgetall', stats_key('run', day, queue)),
   }
 end
 
 local function workers_seen()
-  local config, workers = prefix .. 'config', prefix .. 'workers'
-  local age = sound(try('hget', config, 'max-worker-age'), config)
+  local age = read('hget', prefix .. 'config', 'max-worker-age')
   local from = now - finite(age, DEFAULT_MAX_WORKER_AGE)
-  return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
+  return read('zcount', prefix .. 'workers', '(' .. exact(from), '+inf')
 end
 
 -- The items of a scan, as many as wanted, or all; or false if the key is damaged.
 local function scanned(operation, key, wanted)
   local found, cursor = {}, '0'
   repeat
-    local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
+    local reply = read(operation, key, cursor, 'COUNT', wanted)
     if not reply then
       return false
     end
@@ -228,18 +221,15 @@ local function scanned(operation, key, wanted)
 end
 
 local function group_sizes()
-  local key = prefix .. 'failures'
-  local groups, found = scanned('sscan', key, MAX_GROUPS), {}
+  local groups, found = scanned('sscan', prefix .. 'failures', MAX_GROUPS), {}
   for i = 1, math.min(#(groups or none), MAX_GROUPS) do
-    local group = prefix .. 'f:' .. groups[i]
-    found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
+    found[2 * i - 1], found[2 * i] = groups[i], read('llen', prefix .. 'f:' .. groups[i])
   end
   return groups and found
 end
 
 local function limit_figures()
-  local key = prefix .. 'x:limits'
-  local stored, listed, defined = scanned('hscan', key, MAX_SHOWN_LIMITS), {}, {}
+  local stored, listed, defined = scanned('hscan', prefix .. 'x:limits', MAX_SHOWN_LIMITS), {}, {}
   for i = 1, #(stored or none), 2 do
     if not string.find(stored[i], ' ', 1, true) then
       listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -250,7 +240,8 @@ local function limit_figures()
   for i = 1, math.min(#listed, MAX_LISTED) do
     local name = listed[i]
     found[i] = {
-      name, defined[name], size_of(limit_key(name, 'held')), size_of(limit_key(name, 'wait')),
+      name, defined[name],
+      read('zcard', limit_key(name, 'held')), read('zcard', limit_key(name, 'wait')),
     }
   end
   return stored and found
