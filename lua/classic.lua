@@ -841,10 +841,7 @@ for i, item in ipairs(puts.items) do
 		refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
 	end
 end
-lib.drop_left(puts.items)
-for g = 1, #puts.groups do
-	lib.drop_left(puts.groups[g])
-end
+lib.drop_left(puts)
 if puts.batches then
 	lib.read_batches('Put', puts.batches, puts.items)
 end
@@ -1448,14 +1445,16 @@ function lib.days_kept(option, default)
 return lib.finite(try('hget', prefix .. 'config', option), default)
 end
 elseif name == 'drop_left' then
-function lib.drop_left(items)
-local kept = 0
-for i = 1, #items do
-	local item = items[i]
-	items[i] = nil
-	if not item.left then
-		kept = kept + 1
-		items[kept] = item
+function lib.drop_left(puts)
+for _, items in ipairs({puts.items, unpack(puts.groups)}) do
+	local kept = 0
+	for i = 1, #items do
+		local item = items[i]
+		items[i] = nil
+		if not item.left then
+			kept = kept + 1
+			items[kept] = item
+		end
 	end
 end
 end

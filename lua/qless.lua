@@ -1032,10 +1032,7 @@ for i, item in ipairs(puts.items) do
 		refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
 	end
 end
-lib.drop_left(puts.items)
-for g = 1, #puts.groups do
-	lib.drop_left(puts.groups[g])
-end
+lib.drop_left(puts)
 if puts.batches then
 	lib.read_batches('Put', puts.batches, puts.items)
 end
@@ -1567,12 +1564,7 @@ for i = 1, #items do
 		positions[#positions + 1] = i - 1
 	end
 end
-for g = 1, #puts.groups do
-	lib.drop_left(puts.groups[g])
-end
-if puts.groups[1] ~= items then
-	lib.drop_left(items)
-end
+lib.drop_left(puts)
 local refused = {}
 for _, found in ipairs(#positions > 0 and lib.put(puts) or var.none) do
 	found[1] = positions[found[1] + 1]
@@ -1944,14 +1936,16 @@ end
 lib.each_slice(try, 'hdel', lib.follow_key(id), gone)
 end
 elseif name == 'drop_left' then
-function lib.drop_left(items)
-local kept = 0
-for i = 1, #items do
-	local item = items[i]
-	items[i] = nil
-	if not item.left then
-		kept = kept + 1
-		items[kept] = item
+function lib.drop_left(puts)
+for _, items in ipairs({puts.items, unpack(puts.groups)}) do
+	local kept = 0
+	for i = 1, #items do
+		local item = items[i]
+		items[i] = nil
+		if not item.left then
+			kept = kept + 1
+			items[kept] = item
+		end
 	end
 end
 end

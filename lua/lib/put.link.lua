@@ -42,14 +42,16 @@ local function leave(item, worker) -- cold
 end
 
 -- Removes the items that leave a job unchanged.
-local function drop_left(items)
-  local kept = 0
-  for i = 1, #items do
-    local item = items[i]
-    items[i] = nil
-    if not item.left then
-      kept = kept + 1
-      items[kept] = item
+local function drop_left(puts)
+  for _, items in ipairs({puts.items, unpack(puts.groups)}) do
+    local kept = 0
+    for i = 1, #items do
+      local item = items[i]
+      items[i] = nil
+      if not item.left then
+        kept = kept + 1
+        items[kept] = item
+      end
     end
   end
 end
@@ -96,10 +98,7 @@ local function prepare(puts, fresh) -- cold
       refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
     end
   end
-  drop_left(puts.items)
-  for g = 1, #puts.groups do
-    drop_left(puts.groups[g])
-  end
+  drop_left(puts)
   if puts.batches then
     read_batches('Put', puts.batches, puts.items)
   end

@@ -19,12 +19,7 @@ local function put_once(puts) -- cold
       positions[#positions + 1] = i - 1
     end
   end
-  for g = 1, #puts.groups do
-    drop_left(puts.groups[g])
-  end
-  if puts.groups[1] ~= items then
-    drop_left(items)
-  end
+  drop_left(puts)
   local refused = {}
   for _, found in ipairs(#positions > 0 and put(puts) or none) do
     found[1] = positions[found[1] + 1]
