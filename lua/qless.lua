@@ -12089,32 +12089,26 @@ end
 local more = {parts_of(added)}
 return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
 end
-local added, fields = {}, {}
+local added, fields = {}, {'0::'}
 for i = 6, #ARGV, 3 do
 local field, counts = lib.rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
 if not parts_of(counts) then
 	lib.reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
 end
-if not added[field] then
+if not added[field] and field ~= '0::' then
 	fields[#fields + 1] = field
 end
 added[field] = sum(added[field], counts)
-end
-if not added['0::'] then
-fields[#fields + 1] = '0::'
 end
 if began < now - 259200 or lib.finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
 return 0
 end
 local key = lib.rates_key(began)
 local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
-local update, fresh = {}, count == 0
-local rest, rest_stored = added['0::'], nil
-for i = 1, #fields do
+local update, fresh, rest = {}, count == 0, added['0::']
+for i = 2, #fields do
 local field = fields[i]
-if field == '0::' then
-	rest_stored = stored[i]
-elseif stored[i] or count < 500 then
+if stored[i] or count < 500 then
 	count = stored[i] and count or count + 1
 	update[#update + 1] = field
 	update[#update + 1] = sum(stored[i], added[field])
@@ -12124,7 +12118,7 @@ end
 end
 if rest then
 update[#update + 1] = '0::'
-update[#update + 1] = sum(rest_stored, rest)
+update[#update + 1] = sum(stored[1], rest)
 end
 call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
 if #update > 0 then

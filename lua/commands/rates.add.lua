@@ -52,20 +52,17 @@ local function sum(stored, added)
     sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
 end
 
--- The values by field, and the fields.
-local added, fields = {}, {}
+-- The values by field, and the fields, the rest first.
+local added, fields = {}, {REST}
 for i = 6, #ARGV, 3 do
   local field, counts = rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
   if not parts_of(counts) then
     reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
   end
-  if not added[field] then
+  if not added[field] and field ~= REST then
     fields[#fields + 1] = field
   end
   added[field] = sum(added[field], counts)
-end
-if not added[REST] then
-  fields[#fields + 1] = REST
 end
 
 if began < now - KEPT or finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
@@ -73,13 +70,10 @@ if began < now - KEPT or finite(call('get', prefix .. 'x:rates:sent:' .. run), -
 end
 local key = rates_key(began)
 local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
-local update, fresh = {}, count == 0
-local rest, rest_stored = added[REST], nil
-for i = 1, #fields do
+local update, fresh, rest = {}, count == 0, added[REST]
+for i = 2, #fields do
   local field = fields[i]
-  if field == REST then
-    rest_stored = stored[i]
-  elseif stored[i] or count < MAX_NAMES then
+  if stored[i] or count < MAX_NAMES then
     count = stored[i] and count or count + 1
     update[#update + 1] = field
     update[#update + 1] = sum(stored[i], added[field])
@@ -89,7 +83,7 @@ for i = 1, #fields do
 end
 if rest then
   update[#update + 1] = REST
-  update[#update + 1] = sum(rest_stored, rest)
+  update[#update + 1] = sum(stored[1], rest)
 end
 call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', REMEMBERED)
 if #update > 0 then
