@@ -7003,21 +7003,14 @@ local among = lib.set_of(ARGV, 3)
 for i = 3, #ARGV do
 lib.check_dependents(ARGV[i], among, #ARGV - 2)
 end
-local function read_jobs()
-local jobs = {}
-for i = 3, #ARGV do
-	local jid = ARGV[i]
-	jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
-	if #jobs[jid].dependencies > lib.max_unlinked() then
-		return
-	end
-end
-return jobs
-end
 lib.must_publish()
-local jobs, jids = read_jobs(), {}
-if not jobs then
-return jids
+local jobs, jids = {}, {}
+for i = 3, #ARGV do
+local jid = ARGV[i]
+jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
+if #jobs[jid].dependencies > lib.max_unlinked() then
+	return jids
+end
 end
 local gone = {state = false, queue = false, worker = false, dependencies = {}}
 for i = 3, #ARGV do

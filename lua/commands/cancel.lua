@@ -13,23 +13,14 @@ for i = 3, #ARGV do
   check_dependents(ARGV[i], among, #ARGV - 2)
 end
 
--- Reads the jobs, each once, or nothing if one of them waits for too many others.
-local function read_jobs()
-  local jobs = {}
-  for i = 3, #ARGV do
-    local jid = ARGV[i]
-    jobs[jid] = jobs[jid] or read_job_to_cancel(jid, max_unlinked())
-    if #jobs[jid].dependencies > max_unlinked() then
-      return
-    end
-  end
-  return jobs
-end
-
 must_publish()
-local jobs, jids = read_jobs(), {}
-if not jobs then
-  return jids
+local jobs, jids = {}, {}
+for i = 3, #ARGV do
+  local jid = ARGV[i]
+  jobs[jid] = jobs[jid] or read_job_to_cancel(jid, max_unlinked())
+  if #jobs[jid].dependencies > max_unlinked() then
+    return jids
+  end
 end
 local gone = {state = false, queue = false, worker = false, dependencies = {}}
 for i = 3, #ARGV do
