@@ -6739,11 +6739,10 @@ repeat
 	queues, list = cold(stamp, now).read_many(first)
 until true
 local order, cursor, owed = given.order or 'ordered', 0, var.none
-if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
-	cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
-end
 if order == 'weighted' then
 	cursor, owed = cold(stamp, now).read_drawn(given.cursor or '1', #queues)
+elseif order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+	cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 elseif given.cursor then
 	cursor = whole('Reserve', 'cursor', given.cursor)
 end
@@ -9285,11 +9284,7 @@ end
 local outcomes = items[2] and {unpack(items)} or {false}
 for i = 1, n do
 local item = items[i]
-if item.problem then
-	outcomes[i] = '!' .. cold(stamp, now).text_of(item.problem)
-else
-	outcomes[i] = item.state or tostring(item.remaining)
-end
+outcomes[i] = item.problem and '!' .. cold(stamp, now).text_of(item.problem) or item.state or tostring(item.remaining)
 brief = brief and item.state == 'complete'
 end
 return brief and var.none or outcomes
@@ -9578,7 +9573,6 @@ end
 if calls >= tries then
 local others = call('smembers', key .. '-dependencies')
 local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-local problem
 if as == 'complete' then
 	item.delay, item.depends = 0, var.none
 	repeat
@@ -9892,16 +9886,16 @@ if as == 'complete' then
 			cold(stamp, now).stop_all_limited(owned)
 		end
 	until true
-	problem, as = item.problem, item.state
+	as = item.state
 else
 	item.group, item.message = group, message
-	problem = cold(stamp, now).fail(worker, item)
+	item.problem = cold(stamp, now).fail(worker, item)
 	as = var.budget.tells > 0 and as or 'failed+'
 end
 do
-	local problem2 = problem
-	if problem2 then
-		cold(stamp, now).raise('End', problem2)
+	local problem = item.problem
+	if problem then
+		cold(stamp, now).raise('End', problem)
 	end
 end
 for i = 1, #others do
@@ -11699,10 +11693,7 @@ local jids, looked, next_cursor = lib.search('Failures', list, cursor, count, 0,
 for i = 1, #jids do
 count_failure(jids[i])
 end
-for i = 1, #found do
-found[i] = cjson.encode(found[i])
-end
-return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
+return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.array(found) .. '}'
 elseif command == 'multiget' then
 var = var or {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 cold(stamp, now)

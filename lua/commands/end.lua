@@ -70,17 +70,16 @@ end
 local function end_now()
   local others = call('smembers', key .. '-dependencies')
   local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-  local problem
   if as == 'complete' then
     item.delay, item.depends = 0, none
     complete(worker, {item})
-    problem, as = item.problem, item.state
+    as = item.state
   else
     item.group, item.message = group, message
-    problem = fail(worker, item)
+    item.problem = fail(worker, item)
     as = budget.tells > 0 and as or 'failed+'
   end
-  raise_any('End', problem)
+  raise_any('End', item.problem)
   for i = 1, #others do
     undepend(jid, others[i])
   end

@@ -39,8 +39,5 @@ local jids, looked, next_cursor = search('Failures', list, cursor, count, 0, non
 for i = 1, #jids do
   count_failure(jids[i])
 end
-for i = 1, #found do
-  found[i] = cjson.encode(found[i])
-end
 return '{"total":' .. list.total .. ',"looked":' .. looked .. ',"cursor":' ..
-  cjson.encode(next_cursor) .. ',"klasses":' .. joined(found) .. '}'
+  cjson.encode(next_cursor) .. ',"klasses":' .. array(found) .. '}'

@@ -19,8 +19,7 @@ end
 local function set(item)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-  local problem = job.err and job or
-    not_owned('Progress', item.jid, job, worker, item.since)
+  local problem = job.err and job or not_owned('Progress', item.jid, job, worker, item.since)
   if problem then
     return problem
   end

@@ -99,12 +99,10 @@ local function read_ask(worker)
   local given = options('Reserve', 7, last)
   local queues, list = read_queues(last + 1)
   local order, cursor, owed = given.order or 'ordered', 0, none
-  if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled'
-    and order ~= 'weighted' then
-    reject('Reserve', 'Unknown order "' .. order .. '"')
-  end
   if order == 'weighted' then
     cursor, owed = read_drawn(given.cursor or '1', #queues)
+  elseif order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
+    reject('Reserve', 'Unknown order "' .. order .. '"')
   elseif given.cursor then
     cursor = whole('Reserve', 'cursor', given.cursor)
   end
