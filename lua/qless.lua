@@ -2097,10 +2097,6 @@ for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
 end
 return found
 end
-elseif name == 'list_name' then
-function lib.list_name(text)
-return redis.sha1hex(text)
-end
 elseif name == 'lock_from' then
 function lib.lock_from(ask, i, lost, more, direct, out)
 local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
@@ -3097,7 +3093,7 @@ function lib.looked_key(ask)
 if #ask.queues == 1 then
 	return prefix .. 'x:looked:=' .. ask.list
 end
-return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
+return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
 end
 elseif name == 'move_stage' then
 function lib.move_stage(key, stage)
@@ -5002,7 +4998,7 @@ end
 end
 elseif name == 'wait_in_list' then
 function lib.wait_in_list(ask, again)
-local name = lib.list_name(ask.list)
+local name = redis.sha1hex(ask.list)
 local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
 lib.wait_for(key, ask.worker, lib.lapse(ask.poll), again)
 local lapses, absent = lib.read_listed(name)
@@ -5383,7 +5379,7 @@ if #ask.queues <= 16 then
 	end
 	return true
 end
-local name = lib.list_name(ask.list)
+local name = redis.sha1hex(ask.list)
 return type(try('zadd', lib.waiters_key(name), lib.lapse(ask.poll), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
 end
 elseif name == 'return_parked' then
@@ -11166,7 +11162,7 @@ call('del', lib.registry_key(worker))
 try('srem', lib.idle_key(), worker)
 local waits = worker
 if #ARGV - 5 > 16 then
-local list = lib.list_name(cjson.encode({unpack(ARGV, 6)}))
+local list = redis.sha1hex(cjson.encode({unpack(ARGV, 6)}))
 try('zrem', lib.waiters_key(list), worker)
 waits = call('exists', lib.waiters_key(list)) == 0 and '\001' .. list
 if waits then

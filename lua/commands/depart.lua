@@ -24,7 +24,7 @@ call('del', registry_key(worker))
 try('srem', idle_key(), worker)
 local waits = worker -- the entry that leaves each queue, or false
 if #ARGV - 5 > FEW_QUEUES then
-  local list = list_name(cjson.encode({unpack(ARGV, 6)}))
+  local list = redis.sha1hex(cjson.encode({unpack(ARGV, 6)}))
   try('zrem', waiters_key(list), worker)
   waits = call('exists', waiters_key(list)) == 0 and '\1' .. list
   if waits then

@@ -25,7 +25,7 @@ local function looked_key(ask)
   if #ask.queues == 1 then
     return prefix .. 'x:looked:=' .. ask.list -- a single name may look like several
   end
-  return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
+  return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and redis.sha1hex(ask.list) or ask.list)
 end
 
 -- Notes that an idle worker has checked all queues. Others with the same queues need not check
@@ -45,7 +45,7 @@ local function renew_entries(ask)
     end
     return true
   end
-  local name = list_name(ask.list)
+  local name = redis.sha1hex(ask.list)
   return type(try('zadd', waiters_key(name), lapse(ask.poll), ask.worker)) == 'number'
     and try('hlen', listed_key(name)) == 1
 end
@@ -215,7 +215,7 @@ end
 -- Adds the worker to the workers with the same list of queues. The list's entries last for an hour,
 -- and missing entries are added.
 local function wait_in_list(ask, again) -- cold
-  local name = list_name(ask.list)
+  local name = redis.sha1hex(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
   wait_for(key, ask.worker, lapse(ask.poll), again)
   local lapses, absent = read_listed(name)

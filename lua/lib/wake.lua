@@ -29,11 +29,7 @@ local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
 end
 
--- Returns the name of a list of queues, given as one text.
-local function list_name(text)
-  return redis.sha1hex(text)
-end
-
+-- The name of a list of queues is the digest of its text.
 local function waiters_key(name)
   return prefix .. 'x:list:' .. name
 end
