@@ -1,5 +1,4 @@
--- Starting or parking jobs that have limits. Each call reads and writes the state of these limits
--- only once.
+-- Starting or parking jobs with limits. Each call reads and writes the state of a limit only once.
 
 -- A parked job other than the first of its limit is tried after TRIED_AFTER seconds at the latest,
 -- plus one second for each TRIED_EACH_SECOND parked jobs.
@@ -73,8 +72,7 @@ local function admit_alike(count, jobs, most)
   return alike and found or nil
 end
 
--- Notes started jobs, with the locks made by lock_some. common has the limits of all jobs, if they
--- were admitted together.
+-- Notes started jobs, with the locks of lock_some. common has their limits if admitted together.
 local function note_all_started(jobs, n, locks, common)
   local ends, score
   for i = 1, n do

@@ -31,8 +31,7 @@
 --   kept      whether this call left jobs waiting only because of their limits, or because of their
 --             queue's max-concurrency or max-rate
 
--- Reads several queues. Returns the names, also as one text, unique to these queues: names may
--- contain any separator.
+-- Reads several queues. Returns the names, also as one text: names may contain any separator.
 local function read_many(first) -- cold
   if #ARGV < first or #ARGV - first >= 1000 then
     reject('Reserve', 'Arg "queue": needs 1 to 1000')

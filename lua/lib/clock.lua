@@ -1,7 +1,6 @@
 -- The time of the call as text. See prologue.lua.
 
--- Returns a number as text with all digits: format once, use often. cjson would keep only 14
--- digits.
+-- Returns a number as text: format once, use often. cjson would keep only 14 digits.
 local function exact(n)
   return string.format('%.17g', n)
 end

@@ -1,5 +1,4 @@
--- Jobs that fall due in a worker's queues before its next poll. One idle worker claims them, and
--- the others need not wake.
+-- Jobs that fall due in a worker's queues before its next poll. One idle worker claims them.
 
 -- Reports whether a queue has jobs that could be taken if its settings allowed it.
 local function is_ready(queue) -- cold
@@ -7,8 +6,7 @@ local function is_ready(queue) -- cold
     or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
--- Returns the next due time in a part of a queue, or nil. Tries a parked job that falls due after
--- the horizon.
+-- Returns the next due time in a part of a queue, or nil. Tries a parked job due after the horizon.
 local function part_falls_due(queue, part, horizon)
   local last = part == 'scheduled' and '+inf' or exact(horizon)
   local found = try('zrangebyscore', queue_key(queue, part), '(' .. stamp, last,
@@ -44,8 +42,7 @@ local function coming_due(ask)
   return coming
 end
 
--- Claims the queue with the soonest due job not claimed by another idle worker. Returns the time to
--- wait, and the queue.
+-- Claims the soonest due job not claimed by another worker. Returns the time to wait, and its queue.
 local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
   for i = 1, #coming do

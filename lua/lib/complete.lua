@@ -1,5 +1,4 @@
--- Completing one job, or many at once, each with its own outcome. Shared keys are read and written
--- only once.
+-- Completing jobs, each with its own outcome. Shared keys are read and written only once.
 
 -- Whether a job in this call has limits, or an option that takes effect now.
 local frees_limits, has_ending
@@ -24,8 +23,7 @@ local function read_before_end(key)
   return try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 end
 
--- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns the
--- problem, or nil.
+-- Reads a job to complete: this worker's or, with item.anybody, any. Returns the problem, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
@@ -199,8 +197,7 @@ local function complete(worker, items)
   local config = read_config(queues)
   local seconds, count, cap = unpack(config, 1, 3)
   cap = history_cap(cap)
-  -- One command checks the usual case: no job has dependents or is tracked, and none is waiting to
-  -- be released.
+  -- One command checks the usual case: no job is tracked, and none has or left any dependents.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)

@@ -96,8 +96,7 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- Returns how many of the wanted children of recurring jobs fit into a number of bytes of data: at
--- least one.
+-- Returns how many of the wanted children of recurring jobs fit into some bytes of data: 1 or more.
 local function children_with_room(queue, wanted, bytes) -- cold
   local largest = 1
   local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)

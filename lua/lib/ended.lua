@@ -14,8 +14,7 @@ local function publish_end(jid, state, forgotten) -- cold
   publish('x:done:' .. jid, message)
 end
 
--- Notes how long the record of an incomplete job with a lifetime is kept, or deletes a failed job's
--- record that is not kept.
+-- Notes how long the record of an incomplete job with a lifetime is kept, or deletes it.
 local function keep_record(jid, stored, state, forgotten) -- cold
   if state ~= 'failed' then
     note_life(jid)
@@ -51,8 +50,7 @@ local function job_ended(jid, stored, state) -- cold
   end
 end
 
--- Finishes a failure already written, for a job with these options, or false. keep has the settings
--- for failed jobs, if any.
+-- Finishes a failure already written. stored may be false. keep has the settings for failed jobs.
 local function settle_failure(jid, group, stored, keep)
   if stored then
     job_ended(jid, stored, 'failed')

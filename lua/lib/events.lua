@@ -2,8 +2,7 @@
 -- them. Changes of tracked jobs are published on more channels.
 
 -- Refuses a user without the right to publish, before the first write. Redis before 7.0 can't tell:
--- changes are then made without events. Patched servers must be asked about a whole command, with a
--- message.
+-- changes are then made without events. Patched servers must be asked about a whole command.
 local function must_publish()
   if may_run and not may_run('publish', prefix .. 'log', '') then
     error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})

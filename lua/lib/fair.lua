@@ -59,8 +59,7 @@ local function read_turns(queue, priority) -- cold
   }
 end
 
--- Writes the ends of turns, and removes tenants whose turns have passed. Begins with a write that
--- needs memory.
+-- Writes the ends of turns, first because that needs memory, and removes tenants who had theirs.
 local function write_turns(turns) -- cold
   local key, ends, passed, n = turns.key, {}, {}, 0
   for tenant, at in pairs(turns.ends) do

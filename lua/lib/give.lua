@@ -110,9 +110,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   settle_failure(item.jid, group, item.stored, keep)
 end
 
--- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}.
--- Without retries left, the job fails with the result. Sets the remaining retries. Returns the
--- problem, or nil.
+-- Requeues a job: {jid, queue, data, delay [, group, message] [, result]}. Sets its remaining
+-- retries. Without any left, the job fails with the result. Returns the problem, or nil.
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then

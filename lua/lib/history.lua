@@ -99,8 +99,7 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 
--- Returns the whole history as a JSON array. A caller that has just appended an entry passes the
--- entry's object, or false.
+-- Returns the history as a JSON array. newest is the object of the last entry, if known.
 local function history_json(jid, newest)
   local list = try('lrange', job_key(jid) .. '-history', '0', '-1')
   local n = #list

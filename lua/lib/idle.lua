@@ -1,7 +1,6 @@
 -- Becoming idle, staying idle, and becoming busy again. A worker that receives fewer jobs than
 -- wanted is in x:idle, and waits for jobs of each of its queues (lib/wake.lua) until woken or the
--- next poll. It claims the next due job, so that only one worker wakes for the job
--- (lib/coming.lua).
+-- next poll. It claims the next due job (lib/coming.lua), for which only one worker then wakes.
 
 -- The maximum number of lapsed entries to remove from a queue at once.
 local LAPSED = 500
@@ -28,8 +27,7 @@ local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and redis.sha1hex(ask.list) or ask.list)
 end
 
--- Notes that an idle worker has checked all queues. Others with the same queues need not check
--- right afterward.
+-- Notes that an idle worker has checked all queues. Others with these need not, right afterward.
 local function note_looked(ask) -- cold
   local ms = math.floor(math.min(1000, 100 * ask.poll))
   if ms > 0 then
@@ -50,10 +48,9 @@ local function renew_entries(ask)
     and try('hlen', listed_key(name)) == 1
 end
 
--- Tries to reply to a worker that only polls. The worker was not woken since it became idle, so the
--- only possible jobs are puts by classic scripts, which wake no worker. If another worker has just
--- checked all queues, this one only has to poll again before that worker does. Returns the time to
--- wait, or nil.
+-- Tries to reply to a worker that only polls. It was not woken since it became idle, so the only
+-- possible jobs are puts by classic scripts, which wake no worker. If another worker has just checked
+-- all queues, this one only has to poll before that one does. Returns the time to wait, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
   if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then
@@ -128,8 +125,7 @@ local function drop_claim(ask) -- cold
 end
 
 -- Marks the worker, which has no free slot, as no longer idle. Returns the number of clients that
--- listen for puts by classic scripts. If no worker is idle, or the call is brief, returns 2, which
--- is enough.
+-- listen for puts by classic scripts, or 2, which is enough, if none is idle or the call is brief.
 local function become_busy(ask)
   if ask.claim ~= '' then
     drop_claim(ask)

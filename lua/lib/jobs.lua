@@ -33,8 +33,7 @@ local function delete_record(jid, tags)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- The maximum number of jids of related jobs that a call returns to Go, which reads the rest with
--- the command relations.
+-- The maximum number of related jids that a call returns to Go, which reads the rest by relations.
 local MAX_RELATED = 4000
 
 -- Returns the members of one of the sets, or if there is no room, none, with its name in left_out.

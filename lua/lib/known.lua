@@ -125,8 +125,7 @@ local function is_open(ask, i)
   return ask.paused[i] ~= 1 and not (known and known.empty[i])
 end
 
--- Reports whether a queue has nothing to take, now or later. For a single queue, the answer is not
--- worth a command.
+-- Reports whether a queue has nothing to take, now or later. A single queue is not worth a command.
 local function is_empty(ask, i)
   local known = ask.known
   if not known then

@@ -1,6 +1,5 @@
 -- Removing jobs from failure groups. Redis finds a job in a group by passing over all earlier jobs.
--- To remove several jobs from a long group, a call finds and marks the jobs, and removes all marks
--- at once.
+-- To remove several jobs from a long group, a call marks them, and removes all marks at once.
 
 -- The mark, not a jid.
 local GONE = 'x:gone'
@@ -84,8 +83,7 @@ local function leave_together(jids) -- cold
   end
 end
 
--- Removes a job from its failure group. failure is the job's decoded field. A count of -1 marks the
--- job as one of the oldest.
+-- Removes a job with a decoded failure from its group. A count of -1 means it is one of the oldest.
 local function leave_group(jid, failure, count)
   local group = failure.group
   if type(group) == 'string' and not left_groups[jid] then
@@ -102,8 +100,7 @@ local function leave_group(jid, failure, count)
 end
 
 -- Returns the first of these jobs, as many as one call may remove from their groups, but at most
--- most; and the others. In a long group, all jobs with known places cost a single pass with
--- leave_together.
+-- most; and the others. In a long group, all jobs with known places cost one pass together.
 local function within_reach(jids, most) -- cold
   local left, count, passed = MAX_PASSED_OVER, math.min(#jids, most or #jids), {}
   for i = 1, count do

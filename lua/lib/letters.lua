@@ -22,8 +22,7 @@ local HAS_PROGRESS = 'p' -- the job has the field x:progress; no value
 local EXPIRING = 'st'
 local MORTAL = 'stkK'
 
--- Options belonging to one life of a job: a job put again after completion or failure has only
--- those set by the new put.
+-- Options of one life of a job: put again after its end, a job has only those set by the new put.
 local OF_A_LIFE = 'strwn'
 
 -- Options that stay when a job is replaced.

@@ -6,8 +6,7 @@
 -- script of this project, in whole seconds. If the history shows a later put, by a script without
 -- lifetimes, s and t no longer apply.
 --
--- The sorted set x:until has jids by the times at which their jobs expire, or may expire: the job
--- decides.
+-- The sorted set x:until has jids by the times at which their jobs may expire: the job decides.
 
 -- The maximum number of jobs to expire in a call with another purpose.
 local MAX_ENDED = 100
@@ -22,8 +21,7 @@ local function sooner(a, b) -- cold
   return a and b and math.min(a, b) or a or b
 end
 
--- Returns the time at which a job in a state expires, or nil. since is the time of its completion
--- or failure.
+-- Returns the time at which a job in a state expires, or nil. since is the time of its end, if any.
 local function end_in_state(values, state, since) -- cold
   local gone, done, failed = finite(values[TTL]), finite(values[KEEP]), finite(values[KEEP_FAILED])
   if state == 'complete' then
@@ -36,8 +34,7 @@ local function end_in_state(values, state, since) -- cold
   return gone
 end
 
--- Reports whether a job put at a time, in whole seconds, was not put again since. A short history
--- may lack the put.
+-- Reports whether a job put in some whole second was not put again since, as far as is known.
 local function is_last_put(jid, at) -- cold
   local entries = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = #entries, 1, -1 do

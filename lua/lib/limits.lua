@@ -79,8 +79,7 @@ local function read_limit(name, most)
   return limit
 end
 
--- Reads a queue's max-rate from the text of the setting, as a limit without a name, or nil if
--- unset. most is as above.
+-- Reads a queue's max-rate from the text of the setting, as a limit without a name, or nil.
 local function read_max_rate(queue, text, most) -- cold
   local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
   rate, per = finite(rate, 0), finite(per, 0)
@@ -97,8 +96,7 @@ local function noted_time(text) -- cold
 end
 
 -- Returns the time when the rate allows one more start after this call's starts, or nil if that is
--- now. The nth start requires the start rate places earlier to be long enough ago. The list is read
--- a few entries at a time.
+-- now: the start rate places earlier must be long enough ago. Reads a few of the list at a time.
 local function rate_opens(limit) -- cold
   local place = limit.rate - limit.started - 1
   if place < 0 then

@@ -63,8 +63,7 @@ local function score_in(list, jid)
   return not is_plain(list) and call('zscore', list.key, jid)
 end
 
--- Reports whether a worker still holds a job. A lost job stays in the worker's list until the
--- worker takes another.
+-- Reports whether a worker still holds a job: its list keeps lost jobs until it takes another.
 local function is_held(worker, jid) -- cold
   local holder, state = unpack(try('hmget', job_key(jid), 'worker', 'state'))
   return holder == worker and state == 'running'

@@ -16,8 +16,7 @@ local parked_here = 0
 -- The earliest expiry of this call's locks with a duration other than the queue's.
 local first_own_end = math.huge
 
--- Reads and clears fields that a job may have after more than a put. recorded is the entry just
--- added to the history.
+-- Reads and clears fields of a job that was not only put. recorded is the newest history entry.
 local function read_rest(jid, key, job, recorded, cap) -- cold
   local failure, parent, history, grace = unpack(
     try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
@@ -253,8 +252,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
 end
 
 -- Locks at most a few hundred jobs of a queue for settings.worker, and appends the result of show
--- for each to out. With settings.run, call or try, these are the first jobs of work, and are
--- removed from there.
+-- for each to out. With settings.run, call or try, it takes them from the beginning of work.
 local function lock_some(settings, jids, show, out)
   local queue, run, worker = settings.queue, settings.run, settings.worker
   local jobs, waited, parked_before = sized(jids), sized(jids), parked_here

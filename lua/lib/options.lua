@@ -33,8 +33,7 @@ local function join_options(letters, values) -- cold
   return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
--- Returns the place of a lost job with these options, last or place, or nil if it comes first or
--- takes turns.
+-- Returns where a lost job goes: 'last' or 'place', or nil if it comes first or takes turns.
 local function own_place(text) -- cold
   local values = split_options(text)
   return not values[FAIR] and (values[ON_LOST] == 'place' or values[ON_LOST] == 'last') and
@@ -66,8 +65,7 @@ local function without_letter(text, letter) -- cold
   return letters == '' and '' or letters .. body
 end
 
--- Checks the options of a put, and returns them in the form to store. JSON already checked by the
--- caller is not parsed.
+-- Checks the options of a put, unless checked, and returns them in the form to store.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then

@@ -45,8 +45,7 @@ local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   end
 end
 
--- Ends a job's wait for a failed dependency, if the job can continue. Reports whether the wait has
--- ended.
+-- Ends a job's wait for a failed dependency, if the job can continue. Reports whether it could.
 local function let_run(jid, other) -- cold
   local dependencies = job_key(jid) .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
@@ -90,8 +89,7 @@ local function tell(jid, other, group, ended) -- cold
 end
 
 -- Notifies jobs of the failure of their dependency other. Adds jobs to failed if they fail too and
--- have children with a policy. Calls ended for each failed job, like job_ended. Returns the number
--- of affected jobs.
+-- have children with a policy. ended is as above. Returns the number of affected jobs.
 local function tell_each(jids, other, failed, ended) -- cold
   local group, minded = list_of(try('hget', job_key(other), 'failure')).group, 0
   group = type(group) == 'string' and group or ''
@@ -112,8 +110,7 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
--- Returns a job's dependents from a cursor on, about as many as this call may notify, and the next
--- cursor.
+-- Returns the dependents from a cursor on that this call may notify, about, and the next cursor.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
   local all = cursor == '0' and try('srandmember', key, budget.tells + 1)

@@ -1,5 +1,4 @@
--- Reading existing jobs before putting them again. Everything that can fail is read before the
--- first write.
+-- Reading existing jobs before putting them again: all that can fail, before the first write.
 
 local function named_twice(jid) -- cold
   return new_problem('invalid', jid, 'is named twice')

@@ -1,5 +1,4 @@
--- Rare preparations of a put: removing existing jobs from their places, claiming unique keys, and
--- linking dependencies.
+-- Rare preparations of a put: leaving old places, claiming unique keys, and linking dependencies.
 
 -- Removes an existing job from all places of its old state.
 local function leave(item, worker) -- cold

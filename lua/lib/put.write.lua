@@ -1,6 +1,5 @@
 -- Writing the jobs of a put to their sets and hashes, and waking workers for them. For new jobs
--- without dependencies in a single set, adding them is the first write, and nothing has to be read
--- before.
+-- without dependencies in a single set, adding them is the first write, without a read before.
 
 -- Returns the score of a job put now without a priority, digit by digit, because formatting a
 -- fraction is expensive. Returns nil unless stamp has ten digits and six decimals.
@@ -136,8 +135,7 @@ local function write_all(puts, group, idle, tracked, known_empty)
   end
 end
 
--- Counts the members of batches, and watches the dependencies of batches and of items with a
--- policy.
+-- Counts the members of batches, and watches the dependencies of jobs with a policy.
 local function watch_all(puts) -- cold
   grow_batches(puts.batches or none)
   for jid, batch in pairs(puts.batches or none) do

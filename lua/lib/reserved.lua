@@ -72,8 +72,7 @@ local function open_safely(ask, i, wanted, direct)
   return none, 0
 end
 
--- The size from which on data is sent beside the text: Lua takes some instructions per byte of
--- text.
+-- The size from which on data is sent beside the text: Lua walks over each byte of a text.
 local LONG_DATA = 512
 
 -- Reduces a job, locked for lasts seconds, to the fields sent to the worker, without relations and
@@ -135,8 +134,7 @@ local function lock_from(ask, i, lost, more, direct, out)
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
 end
 
--- Locks the lost jobs of a queue. Returns how many of them were parked or dropped, and can be
--- replaced by other jobs.
+-- Locks the lost jobs of a queue. Returns how many other jobs can replace parked or dropped ones.
 local function take_lost(ask, i, lost, out) -- cold
   local given, before = #lost, #out
   lock_from(ask, i, lost, 0, nil, out)

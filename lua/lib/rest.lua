@@ -70,8 +70,7 @@ local function tell_more(jid, cursor) -- cold
   return before - budget.tells
 end
 
--- Continues the deferred work of earlier calls. Returns the number of jobs handled, and whether any
--- remain.
+-- Continues the work of earlier calls. Returns the number of jobs handled, and whether any remain.
 local function settle_rest() -- cold
   local rest, settled = prefix .. 'x:rest', 0
   budget.releases = math.min(budget.releases, RELEASED)

@@ -7,8 +7,7 @@
 -- of their failures. Jobs missing there, because another script failed them or the settings were
 -- unset, are found at the end of their group.
 
--- The maximum number of old jobs of the list that a call checks. A failure deletes at most this
--- many jobs in all.
+-- The maximum number of old jobs of the list that a call checks, and that a failure deletes.
 local MAX_FILED = 100
 
 -- The number of jobs that a failure checks at the end of its group.

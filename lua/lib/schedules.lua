@@ -14,8 +14,7 @@ local function follow_key(id)
   return prefix .. 'x:follow:' .. id
 end
 
--- Returns the time since which a worker follows a schedule, the time of the last check, and the
--- digest of the definition.
+-- Returns since when a worker follows a schedule, the time of its last check, and its digest.
 local function read_follower(text)
   local since, seen, digest = string.match(
     type(text) == 'string' and text or '', '^(%S+) (%S+) (%S+)$')

@@ -14,8 +14,7 @@ local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
 
--- Expires a day's statistics stats-history days after that day, by the caller's clock, which may
--- differ from the server's.
+-- Expires a day's statistics stats-history days after it, by the caller's clock, not the server's.
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', DEFAULT_STATS_HISTORY)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -115,8 +114,7 @@ local function are_short(durations)
   return true
 end
 
--- Adds at most a few hundred durations to today's "wait" or "run" of a queue, with one read and one
--- write.
+-- Adds a few hundred durations at most to today's wait or run of a queue, by one read and one write.
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key, short = stats_key(kind, day, queue), are_short(durations)
@@ -155,8 +153,7 @@ local function own_stats_key(day, queue)
   return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 end
 
--- Adds to a day's count of retries, failures, failed jobs, or jobs that expired before they were
--- done.
+-- Adds to a day's count of retries, failures, failed jobs, or jobs that expired before their end.
 local function tally(day, queue, field, by)
   local key = field == 'expired' and own_stats_key(day, queue) or stats_key('stats', day, queue)
   if try('hincrby', key, field, by) == by then

@@ -65,8 +65,7 @@ local function direct_shares(ask, turns, n) -- cold
 end
 
 -- Handles queues with jobs passed over, because these have limits and would be prefetched. If n
--- jobs are enough, the queues have no more; otherwise their jobs may start now, and none is
--- prefetched.
+-- jobs are enough, the queues have no more; else their jobs may start, and none is prefetched.
 local function take_passed(ask, more, passed, n) -- cold
   for at = 1, #passed do
     local i = passed[at]

@@ -40,8 +40,7 @@ local function add_work(jobs)
   return groups
 end
 
--- Reads the values to set from pairs of arguments, ARGV[first] to ARGV[last]: retries, and a new
--- ttl in seconds.
+-- Reads the values to set from the pairs ARGV[first] to ARGV[last]: retries, and ttl in seconds.
 local function read_gift(area, first, last)
   local given = options(area, first, last)
   if given.retries then
@@ -71,8 +70,7 @@ end
 
 -- Puts failed jobs into queues, with the given values (read_gift). Among jobs with the same unique
 -- key, the oldest failure, the last job, holds the key again. The caller must remove the jobs from
--- their groups. For each queue, publishes the number of jobs, the jid of a single job, and the
--- group of the first job.
+-- their groups. Publishes for each queue the number of jobs, a single jid, and the first group.
 local function unfail(jobs, given)
   local groups = add_work(jobs)
   for i = #jobs, 1, -1 do

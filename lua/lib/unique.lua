@@ -62,8 +62,7 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- Returns a job, its state and claim, if it holds the key; otherwise nil, and the job's state and
--- options.
+-- Returns a job, its state and claim, if it holds the key; else nil, its state and its options.
 local function kept_by(name, jid) -- cold
   local state, stored = unpack(try('hmget', job_key(jid), 'state', 'x:o'))
   local claim = claim_of(stored)

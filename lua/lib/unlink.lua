@@ -1,7 +1,6 @@
 -- Canceling or ending jobs with too many dependencies for one call.
 
--- Makes a job wait for fewer others, and for one that is never complete: it must not run unless the
--- caller continues.
+-- Makes a job wait for fewer others, and for OPEN, so it does not run unless the caller continues.
 local function unlink_some(jid) -- cold
   local others = call('spop', job_key(jid) .. '-dependencies', max_unlinked())
   for i = 1, #others do

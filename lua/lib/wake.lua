@@ -23,8 +23,7 @@ local function idle_key()
   return prefix .. 'x:idle'
 end
 
--- Returns the key of the sorted set of workers waiting for a queue's jobs, by the times at which
--- their entries lapse.
+-- Returns the key of the workers waiting for a queue's jobs, by the times at which entries lapse.
 local function waiting_key(queue)
   return prefix .. 'x:idle:' .. queue
 end
@@ -72,8 +71,7 @@ local function wake(queue) -- cold
   return woken
 end
 
--- Like wake, for one job, usually with fewer commands: a woken worker's entry is removed when next
--- found.
+-- Like wake, for one job, with fewer commands: a woken worker's entry is removed when next found.
 local function wake_first(queue)
   local name = try('zrange', waiting_key(queue), '0', '0')[1]
   if not name then
