@@ -16,8 +16,7 @@ local unlisted = {
   ['backoff-factor'] = DEFAULT_BACKOFF_FACTOR,
 }
 
--- max-job-history and max-worker-age also have defaults, which clients in other languages do not
--- expect here.
+-- Clients in other languages do not expect the defaults of max-job-history and max-worker-age.
 local defaults = {
   ['application'] = 'qless',
   ['heartbeat'] = DEFAULT_HEARTBEAT,

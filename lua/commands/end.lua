@@ -44,8 +44,7 @@ local calls = finite(split_options(stored)[CALLS], 0) + 1
 local before, held = state, state == 'running' or state == 'stalled'
 worker = worker or ''
 
--- Returns the job to its place or, if that is not known, to the front of its priority. Returns its
--- state.
+-- Returns the job to its place or, if unknown, to the front of its priority. Returns its state.
 local function requeue_in_place()
   local item = {
     jid = jid, key = key, current = queue, history = history, grace = grace, data = '',

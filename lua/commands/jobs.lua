@@ -23,8 +23,7 @@ local function page(first)
     integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
--- The queue that the arguments of complete name, or nil. A single one names a queue if it exists or
--- existed.
+-- The queue that the arguments of complete name, or nil. A single one must be a known queue.
 local function names_queue()
   local first = ARGV[4]
   if #ARGV >= 6 or first == '' then

@@ -38,12 +38,10 @@ local function read(operation, key, ...)
   return reply
 end
 
--- The score, as text, at which the jobs of a priority that take turns begin: writing a number costs
--- more than most commands that take it.
+-- The scores, as text, at which the turns of priorities begin: writing a number is expensive.
 local turns = {}
 
--- The priority of the job at a place of work, and the time since which it waits, if its score has
--- one.
+-- The priority of the job at a place of work, and since when it waits, if its score tells.
 local function told_by_score(work, place)
   local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
   if score then

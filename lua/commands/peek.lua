@@ -25,8 +25,7 @@ local MAX_LOOKED = 500
 -- The jobs to return, and the number of jobs that were passed over.
 local out, passed = {}, 0
 
--- Appends a job to out, or removes it from the key if it is gone. Returns 1 if it remains there,
--- or 0.
+-- Appends a job to out, or removes it from the key if it is gone. Returns 0 if removed, else 1.
 local function show(key, jid)
   local job = read_job(try, jid)
   if job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
@@ -69,12 +68,10 @@ local function peek()
   end
 end
 
--- The number of jobs that this call may return from a cursor on, and the number that it has
--- examined.
+-- The number of jobs that this call may return from a cursor on, and the number examined.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on, out of at most most entries. Returns the next cursor, or
--- nil at the end.
+-- Shows jobs of a list from a cursor on, out of most entries. Returns the next cursor, or nil.
 local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
   list.total = math.min(list.total, offset + most)

@@ -40,8 +40,7 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return empty_list
 end
 
--- The number of jobs that are taken before the length of their JSON is checked: they may have long
--- histories.
+-- The number of jobs taken before the length of their JSON is checked: histories may be long.
 local AT_ONCE = 50
 
 local out, show, at_once, is_left = {}, popped_json, count, false

@@ -54,8 +54,7 @@ local function without_strays(jids)
   return failed
 end
 
--- Applies do_it to each existing job: it gets the jid and some fields, and returns a problem and
--- its code, or nil.
+-- Calls do_it with the jid and some fields of each job. It returns a problem and its code, or nil.
 local function each_job(jids, fields, do_it)
   local done = 0
   for i = 1, #jids do

@@ -15,14 +15,11 @@
 -- position in the first of them, and the cursor of the groups after them; and the positions in the
 -- lists of known queues and of tracked jobs.
 
--- The numbers of failed and of tracked jobs that a sweep examines.
-local LOOKED = 100
+-- The numbers of failed jobs, of tracked jobs and of known queues that a sweep examines.
+local LOOKED, MAX_QUEUES = 100, 100
 
 -- The maximum number of jobs of queues that it moves.
 local MAX_DUE = 100
-
--- The number of known queues that it examines.
-local MAX_QUEUES = 100
 
 -- Some of the failure groups, sorted, and the next cursor.
 local function some_groups(cursor)
@@ -48,8 +45,7 @@ local function tell_group(group, from, limit)
   return told, #jids
 end
 
--- Deletes failed jobs and notifies their dependents, in groups from where the last sweep stopped.
--- Returns their number.
+-- Deletes failed jobs and notifies their dependents from where the last sweep stopped. Counts them.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
   local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))
@@ -99,8 +95,7 @@ local function hand_back_lost(queue, jids)
   end
 end
 
--- Moves the due jobs of a queue, if there is room for more. Returns their number, or raises an
--- error.
+-- Moves the due jobs of a queue, if there is room for more. Returns their number.
 local function sweep_queue(queue)
   local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
   local scheduled = count_due(queue, 'scheduled')

@@ -42,8 +42,7 @@ local function counts(name)
   }
 end
 
--- Whether a registered worker has died: it is not subscribed, and its locks have expired, or it was
--- last seen too long ago.
+-- Whether a registered worker has died: it is not subscribed, and without locks or long unseen.
 local function has_died(worker, seen)
   if finite(seen, 0) > now - REGISTERS and (worker.jobs > 0 or worker.stalled == 0) then
     return false
@@ -51,8 +50,7 @@ local function has_died(worker, seen)
   return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
 end
 
--- Some of the workers from a cursor on, the longest unseen first. A worker seen meanwhile is listed
--- again, so none is missed.
+-- Some of the workers from a cursor on, the longest unseen first: one seen meanwhile comes again.
 local function counts_from(cursor)
   local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
