@@ -45,7 +45,7 @@ local function tell_group(group, from, limit)
   return told, #jids
 end
 
--- Deletes failed jobs and notifies their dependents from where the last sweep stopped. Counts them.
+-- Deletes failed jobs and notifies dependents, from where the last sweep stopped. Returns a count.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
   local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))

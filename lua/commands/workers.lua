@@ -42,7 +42,7 @@ local function counts(name)
   }
 end
 
--- Whether a registered worker has died: it is not subscribed, and without locks or long unseen.
+-- Whether a registered worker has died: it is not subscribed, and long unseen or its locks expired.
 local function has_died(worker, seen)
   if finite(seen, 0) > now - REGISTERS and (worker.jobs > 0 or worker.stalled == 0) then
     return false

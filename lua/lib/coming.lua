@@ -42,7 +42,7 @@ local function coming_due(ask)
   return coming
 end
 
--- Claims the soonest due job not claimed by another worker. Returns the time to wait, and its queue.
+-- Claims the soonest due job that no other worker claims. Returns the time to wait, and its queue.
 local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
   for i = 1, #coming do

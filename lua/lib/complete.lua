@@ -197,7 +197,7 @@ local function complete(worker, items)
   local config = read_config(queues)
   local seconds, count, cap = unpack(config, 1, 3)
   cap = history_cap(cap)
-  -- One command checks the usual case: no job is tracked, and none has or left any dependents.
+  -- One command checks the usual case: no tracked jobs, no dependents, and none left to release.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)

@@ -34,7 +34,7 @@ local function end_in_state(values, state, since) -- cold
   return gone
 end
 
--- Reports whether a job put in some whole second was not put again since, as far as is known.
+-- Reports whether a job put in a whole second was not put again, as far as its history tells.
 local function is_last_put(jid, at) -- cold
   local entries = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = #entries, 1, -1 do

@@ -252,7 +252,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
 end
 
 -- Locks at most a few hundred jobs of a queue for settings.worker, and appends the result of show
--- for each to out. With settings.run, call or try, it takes them from the beginning of work.
+-- for each to out. With settings.run, call or try, these are the first of work, and leave it.
 local function lock_some(settings, jids, show, out)
   local queue, run, worker = settings.queue, settings.run, settings.worker
   local jobs, waited, parked_before = sized(jids), sized(jids), parked_here

@@ -110,7 +110,7 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
--- Returns the dependents from a cursor on that this call may notify, about, and the next cursor.
+-- Returns about as many dependents from a cursor on as this call may notify, and the next cursor.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
   local all = cursor == '0' and try('srandmember', key, budget.tells + 1)

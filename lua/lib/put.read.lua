@@ -74,7 +74,7 @@ local function add_given(puts, item, given) -- cold
   item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 
--- Notes an item for later ones with the same delay and options, without unique keys and times.
+-- Notes an item for later ones with its delay and options, except for unique keys and times.
 local function note_options(puts, item, delay) -- cold
   local first, last = puts.from, puts.to
   if item.given.claim or item.given.at then

@@ -114,7 +114,7 @@ local function are_short(durations)
   return true
 end
 
--- Adds a few hundred durations at most to today's wait or run of a queue, by one read and one write.
+-- Adds at most a few hundred durations to today's wait or run of a queue, by one read and write.
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key, short = stats_key(kind, day, queue), are_short(durations)

@@ -70,7 +70,8 @@ end
 
 -- Puts failed jobs into queues, with the given values (read_gift). Among jobs with the same unique
 -- key, the oldest failure, the last job, holds the key again. The caller must remove the jobs from
--- their groups. Publishes for each queue the number of jobs, a single jid, and the first group.
+-- their groups. For each queue, publishes the number of jobs, the jid of a single job, and the
+-- group of the first job.
 local function unfail(jobs, given)
   local groups = add_work(jobs)
   for i = #jobs, 1, -1 do
