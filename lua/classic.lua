@@ -698,16 +698,13 @@ if item.grace then
 	call('hdel', item.key, 'grace')
 end
 if item.data ~= '' then
-	fields[#fields + 1] = 'data'
-	fields[#fields + 1] = item.data
+	lib.add_pair(fields, 'data', item.data)
 end
 if item.ended and what == 'failed' then
-	fields[#fields + 1] = 'x:result'
-	fields[#fields + 1] = item.ended
+	lib.add_pair(fields, 'x:result', item.ended)
 end
 if item.began then
-	fields[#fields + 1] = 'x:attempts'
-	fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
+	lib.add_pair(fields, 'x:attempts', lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay}))
 end
 call('hset', item.key, unpack(fields))
 lib.wake_for_slot(item.current)
@@ -960,7 +957,12 @@ end
 end
 else
 if length < 9 then
-if name == 'add_tags' then
+if name == 'add_pair' then
+function lib.add_pair(list, first, second)
+local n = #list
+list[n + 1], list[n + 2] = first, second
+end
+elseif name == 'add_tags' then
 function lib.add_tags(jid, tags, first)
 for i = first, #tags do
 	if try('zadd', prefix .. 't:' .. tags[i], stamp, jid) == 1 then
@@ -2435,8 +2437,7 @@ if not stored or lib.own_place(stored) ~= 'place' then
 	return nil
 end
 item.more = item.more or {}
-item.more[#item.more + 1] = 'time'
-item.more[#item.more + 1] = lib.exact(item.at)
+lib.add_pair(item.more, 'time', lib.exact(item.at))
 return lib.work_score(item.at, item.priority)
 end
 elseif name == 'rate_opens' then
@@ -2750,7 +2751,7 @@ for i = 1, #items do
 			ends = ends and lib.exact(ends)
 		end
 		if ends then
-			entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+			lib.add_pair(entries, ends, item.jid)
 		end
 		ended = ended + 1
 	end
@@ -2892,8 +2893,7 @@ if backoff then
 	more[1], more[2] = 'backoff', backoff
 end
 if text and text ~= '' then
-	more[#more + 1] = 'x:o'
-	more[#more + 1] = text
+	lib.add_pair(more, 'x:o', text)
 end
 return more
 end
@@ -3509,8 +3509,7 @@ if seconds then
 	more = {'grace', '1.0'}
 end
 if lib.has_option(stored, 'q') then
-	more[#more + 1] = 'x:place'
-	more[#more + 1] = job[8] or stamp
+	lib.add_pair(more, 'x:place', job[8] or stamp)
 end
 local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
 var.first_own_end = math.min(var.first_own_end, ends)
@@ -3846,8 +3845,7 @@ local set = {}
 for i = 1, #items do
 	local jid, claim = items[i].jid, items[i].claim
 	if claim and not claim.a and claim.m ~= 'for' then
-		local n = #set
-		set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+		lib.add_pair(set, lib.unique_key(claim.k), '0 ' .. jid)
 	elseif claim then
 		lib.write_claim(jid, claim)
 	end
@@ -3889,7 +3887,7 @@ for i = 1, #items do
 	if forgotten then
 		over[#over + 1] = item
 	elseif ends then
-		lives[#lives + 1], lives[#lives + 2] = ends, jid
+		lib.add_pair(lives, ends, jid)
 	end
 end
 lib.release_claims(claiming)
@@ -4360,8 +4358,7 @@ end
 local held = #keys > 0 and try('mget', unpack(keys))
 for n = 1, #keys do
 	if held[n] == '0 ' .. jids[n] then
-		local at = #gone
-		gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+		lib.add_pair(gone, keys[n], lib.before_key(claims[n].k))
 	end
 end
 lib.each_slice(call, 'del', prefix .. 'x:none', gone)
@@ -4849,16 +4846,19 @@ repeat
 			call('hdel', item.key, 'grace')
 		end
 		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
+			local second = item.data
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'data', second
 		end
 		if item.ended and 'retried' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
+			local second = item.ended
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:result', second
 		end
 		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			local second = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:attempts', second
 		end
 		call('hset', item.key, unpack(fields))
 		local queue = item.current
@@ -6027,16 +6027,19 @@ repeat
 			call('hdel', item.key, 'grace')
 		end
 		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
+			local second = item.data
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'data', second
 		end
 		if item.ended and 'failed' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
+			local second = item.ended
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:result', second
 		end
 		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+			local second = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:attempts', second
 		end
 		call('hset', item.key, unpack(fields))
 		local queue = item.current

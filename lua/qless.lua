@@ -841,16 +841,13 @@ if item.grace then
 	call('hdel', item.key, 'grace')
 end
 if item.data ~= '' then
-	fields[#fields + 1] = 'data'
-	fields[#fields + 1] = item.data
+	lib.add_pair(fields, 'data', item.data)
 end
 if item.ended and what == 'failed' then
-	fields[#fields + 1] = 'x:result'
-	fields[#fields + 1] = item.ended
+	lib.add_pair(fields, 'x:result', item.ended)
 end
 if item.began then
-	fields[#fields + 1] = 'x:attempts'
-	fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
+	lib.add_pair(fields, 'x:attempts', lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay}))
 end
 call('hset', item.key, unpack(fields))
 lib.wake_for_slot(item.current)
@@ -1215,6 +1212,11 @@ if score > priority - 0.5 then
 end
 lib.add_some(bands, work, lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), '1')
 end
+elseif name == 'add_pair' then
+function lib.add_pair(list, first, second)
+local n = #list
+list[n + 1], list[n + 2] = first, second
+end
 elseif name == 'add_some' then
 function lib.add_some(bands, work, from, to, limit)
 local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
@@ -1574,8 +1576,7 @@ end
 local receipts = {}
 for _, place in ipairs(positions) do
 	if not refused[place] then
-		receipts[#receipts + 1] = lib.exact(now + 604800)
-		receipts[#receipts + 1] = jids[place + 1]
+		lib.add_pair(receipts, lib.exact(now + 604800), jids[place + 1])
 	end
 end
 lib.each_slice(try, 'zadd', key, receipts)
@@ -3144,8 +3145,7 @@ if not stored or lib.own_place(stored) ~= 'place' then
 	return nil
 end
 item.more = item.more or {}
-item.more[#item.more + 1] = 'time'
-item.more[#item.more + 1] = lib.exact(item.at)
+lib.add_pair(item.more, 'time', lib.exact(item.at))
 return lib.work_score(item.at, item.priority)
 end
 elseif name == 'rate_field' then
@@ -3677,7 +3677,7 @@ for i = 1, #items do
 			ends = ends and lib.exact(ends)
 		end
 		if ends then
-			entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+			lib.add_pair(entries, ends, item.jid)
 		end
 		ended = ended + 1
 	end
@@ -3861,8 +3861,7 @@ if backoff then
 	more[1], more[2] = 'backoff', backoff
 end
 if text and text ~= '' then
-	more[#more + 1] = 'x:o'
-	more[#more + 1] = text
+	lib.add_pair(more, 'x:o', text)
 end
 return more
 end
@@ -4613,8 +4612,7 @@ if seconds then
 	more = {'grace', '1.0'}
 end
 if lib.has_option(stored, 'q') then
-	more[#more + 1] = 'x:place'
-	more[#more + 1] = job[8] or stamp
+	lib.add_pair(more, 'x:place', job[8] or stamp)
 end
 local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
 var.first_own_end = math.min(var.first_own_end, ends)
@@ -5080,8 +5078,7 @@ local set = {}
 for i = 1, #items do
 	local jid, claim = items[i].jid, items[i].claim
 	if claim and not claim.a and claim.m ~= 'for' then
-		local n = #set
-		set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+		lib.add_pair(set, lib.unique_key(claim.k), '0 ' .. jid)
 	elseif claim then
 		lib.write_claim(jid, claim)
 	end
@@ -5123,7 +5120,7 @@ for i = 1, #items do
 	if forgotten then
 		over[#over + 1] = item
 	elseif ends then
-		lives[#lives + 1], lives[#lives + 2] = ends, jid
+		lib.add_pair(lives, ends, jid)
 	end
 end
 lib.release_claims(claiming)
@@ -5700,8 +5697,7 @@ end
 local held = #keys > 0 and try('mget', unpack(keys))
 for n = 1, #keys do
 	if held[n] == '0 ' .. jids[n] then
-		local at = #gone
-		gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+		lib.add_pair(gone, keys[n], lib.before_key(claims[n].k))
 	end
 end
 lib.each_slice(call, 'del', prefix .. 'x:none', gone)
@@ -6113,10 +6109,9 @@ local work, moved, due, turns = {}, {}, {}, {}
 for i = 1, #jobs do
 	local job = jobs[i]
 	if job.parked then
-		due[#due + 1], due[#due + 2] = stamp, job.jid
+		lib.add_pair(due, stamp, job.jid)
 	else
-		work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
-		work[#work + 1] = job.jid
+		lib.add_pair(work, lib.score_of(queue, job.priority, job.stored, turns), job.jid)
 		moved[#moved + 1] = job.jid
 	end
 end
@@ -6377,16 +6372,19 @@ repeat
 			call('hdel', item.key, 'grace')
 		end
 		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
+			local second = item.data
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'data', second
 		end
 		if item.ended and 'retried' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
+			local second = item.ended
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:result', second
 		end
 		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			local second = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:attempts', second
 		end
 		call('hset', item.key, unpack(fields))
 		local queue = item.current
@@ -9384,16 +9382,19 @@ repeat
 			call('hdel', item.key, 'grace')
 		end
 		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
+			local second = item.data
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'data', second
 		end
 		if item.ended and 'failed' == 'failed' then
-			fields[#fields + 1] = 'x:result'
-			fields[#fields + 1] = item.ended
+			local second = item.ended
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:result', second
 		end
 		if item.began then
-			fields[#fields + 1] = 'x:attempts'
-			fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+			local second = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+			local n = #fields
+			fields[n + 1], fields[n + 2] = 'x:attempts', second
 		end
 		call('hset', item.key, unpack(fields))
 		local queue = item.current
@@ -10821,7 +10822,7 @@ if queue == '' and klass == '' then
 end
 for i = 1, #all, 2 do
 	if is_wanted(all[i]) then
-		found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+		lib.add_pair(found, all[i], all[i + 1])
 	end
 end
 return found
@@ -10831,8 +10832,7 @@ local from = first - first % 60
 for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
 local values = values_of(lib.rates_key(at))
 if #values > 0 then
-	found[#found + 1] = string.format('%d', at)
-	found[#found + 1] = values
+	lib.add_pair(found, string.format('%d', at), values)
 end
 end
 return found
@@ -10891,8 +10891,7 @@ end
 local its = by_queue[queue] or {jobs = {}, locks = {}}
 by_queue[queue] = its
 its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
-its.locks[#its.locks + 1] = lib.exact(now + seconds)
-its.locks[#its.locks + 1] = jid
+lib.add_pair(its.locks, lib.exact(now + seconds), jid)
 end
 local function renew_queue(queue, its)
 local reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
@@ -10909,8 +10908,7 @@ for i, job in ipairs(its.jobs) do
 		if job.grace then
 			call('hdel', lib.job_key(job.jid), 'grace')
 		end
-		all[#all + 1] = expires
-		all[#all + 1] = job.jid
+		lib.add_pair(all, expires, job.jid)
 		outcomes[job.at] = lib.exact(job.lasts)
 	end
 end
@@ -11712,8 +11710,7 @@ local damaged = {}
 local function read(operation, key, ...)
 local reply = try(operation, key, ...)
 if type(reply) == 'table' and reply.err then
-	damaged[#damaged + 1] = key
-	damaged[#damaged + 1] = try('type', key).ok or 'none'
+	lib.add_pair(damaged, key, try('type', key).ok or 'none')
 	return false
 end
 return reply
@@ -12090,15 +12087,13 @@ for i = 2, #fields do
 local field = fields[i]
 if stored[i] or count < 500 then
 	count = stored[i] and count or count + 1
-	update[#update + 1] = field
-	update[#update + 1] = sum(stored[i], added[field])
+	lib.add_pair(update, field, sum(stored[i], added[field]))
 else
 	rest = sum(rest, added[field])
 end
 end
 if rest then
-update[#update + 1] = '0::'
-update[#update + 1] = sum(stored[1], rest)
+lib.add_pair(update, '0::', sum(stored[1], rest))
 end
 call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', 1800)
 if #update > 0 then
@@ -12336,7 +12331,7 @@ cold(stamp, now)
 lib.required('Put', 'jid', ARGV[3])
 local receipts = {}
 for i = 3, #ARGV do
-receipts[#receipts + 1], receipts[#receipts + 2] = lib.exact(now + 60), ARGV[i]
+lib.add_pair(receipts, lib.exact(now + 60), ARGV[i])
 end
 for from = 1, #receipts, 1000 do
 call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
@@ -12844,8 +12839,7 @@ local digest = lib.named('Schedule.register', 'digest', ARGV[4])
 local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
 local values = {'digest', digest}
 for i = 1, #fields do
-values[#values + 1] = fields[i]
-values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
+lib.add_pair(values, fields[i], lib.required('Schedule.register', fields[i], ARGV[i + 4]))
 end
 call('zadd', prefix .. 'x:schedule-ids', 0, id)
 local since = try('hget', lib.schedule_key(id), 'since')

@@ -31,8 +31,7 @@ local damaged = {}
 local function read(operation, key, ...)
   local reply = try(operation, key, ...)
   if type(reply) == 'table' and reply.err then
-    damaged[#damaged + 1] = key
-    damaged[#damaged + 1] = try('type', key).ok or 'none'
+    add_pair(damaged, key, try('type', key).ok or 'none')
     return false
   end
   return reply

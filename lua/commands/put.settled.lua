@@ -10,7 +10,7 @@
 required('Put', 'jid', ARGV[3])
 local receipts = {}
 for i = 3, #ARGV do
-  receipts[#receipts + 1], receipts[#receipts + 2] = exact(now + SETTLED), ARGV[i]
+  add_pair(receipts, exact(now + SETTLED), ARGV[i])
 end
 for from = 1, #receipts, 1000 do
   call('zadd', prefix .. 'x:outbox:put', 'XX',

@@ -75,15 +75,13 @@ for i = 2, #fields do
   local field = fields[i]
   if stored[i] or count < MAX_NAMES then
     count = stored[i] and count or count + 1
-    update[#update + 1] = field
-    update[#update + 1] = sum(stored[i], added[field])
+    add_pair(update, field, sum(stored[i], added[field]))
   else
     rest = sum(rest, added[field])
   end
 end
 if rest then
-  update[#update + 1] = REST
-  update[#update + 1] = sum(stored[1], rest)
+  add_pair(update, REST, sum(stored[1], rest))
 end
 call('set', prefix .. 'x:rates:sent:' .. run, ARGV[4], 'EX', REMEMBERED)
 if #update > 0 then

@@ -44,7 +44,7 @@ local function values_of(key)
   end
   for i = 1, #all, 2 do
     if is_wanted(all[i]) then
-      found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+      add_pair(found, all[i], all[i + 1])
     end
   end
   return found
@@ -55,8 +55,7 @@ local from = first - first % 60
 for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
   local values = values_of(rates_key(at))
   if #values > 0 then
-    found[#found + 1] = string.format('%d', at)
-    found[#found + 1] = values
+    add_pair(found, string.format('%d', at), values)
   end
 end
 return found

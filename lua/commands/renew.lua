@@ -29,8 +29,7 @@ local function read_lock(jid, i)
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
   its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
-  its.locks[#its.locks + 1] = exact(now + seconds)
-  its.locks[#its.locks + 1] = jid
+  add_pair(its.locks, exact(now + seconds), jid)
 end
 
 -- Renews the locks of one queue, all of them or none.
@@ -49,8 +48,7 @@ local function renew_queue(queue, its)
       if job.grace then
         call('hdel', job_key(job.jid), 'grace')
       end
-      all[#all + 1] = expires
-      all[#all + 1] = job.jid
+      add_pair(all, expires, job.jid)
       outcomes[job.at] = exact(job.lasts)
     end
   end

@@ -15,8 +15,7 @@ local digest = named('Schedule.register', 'digest', ARGV[4])
 local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
 local values = {'digest', digest}
 for i = 1, #fields do
-  values[#values + 1] = fields[i]
-  values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 4])
+  add_pair(values, fields[i], required('Schedule.register', fields[i], ARGV[i + 4]))
 end
 
 call('zadd', prefix .. 'x:schedule-ids', 0, id)

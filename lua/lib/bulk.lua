@@ -14,6 +14,12 @@ local function sized(list)
   return list[2] and {unpack(list)} or {false}
 end
 
+-- Appends two values, such as a field and its value.
+local function add_pair(list, first, second)
+  local n = #list
+  list[n + 1], list[n + 2] = first, second
+end
+
 -- Runs OPERATION KEY with slices of the list as arguments, an even number each time.
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do

@@ -100,7 +100,7 @@ local function all_completed(items) -- cold
     if forgotten then
       over[#over + 1] = item
     elseif ends then
-      lives[#lives + 1], lives[#lives + 2] = ends, jid
+      add_pair(lives, ends, jid)
     end
   end
   release_claims(claiming)

@@ -36,19 +36,16 @@ local function give_up(item, worker, fields, what)
     call('hdel', item.key, 'grace')
   end
   if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
+    add_pair(fields, 'data', item.data)
   end
   if item.ended and what == 'failed' then
-    fields[#fields + 1] = 'x:result'
-    fields[#fields + 1] = item.ended
+    add_pair(fields, 'x:result', item.ended)
   end
   if item.began then
-    fields[#fields + 1] = 'x:attempts'
-    fields[#fields + 1] = with_attempt(item.attempts, what, item.began, {
+    add_pair(fields, 'x:attempts', with_attempt(item.attempts, what, item.began, {
       worker = worker, queue = item.current, group = item.group, message = item.message,
       delay = what ~= 'failed' and item.delay,
-    })
+    }))
   end
   call('hset', item.key, unpack(fields))
   wake_for_slot(item.current)

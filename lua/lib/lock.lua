@@ -54,8 +54,7 @@ local function lock_special(key, job, worker, settings) -- cold
     more = {'grace', NO_GRACE}
   end
   if has_option(stored, ON_LOST) then
-    more[#more + 1] = 'x:place'
-    more[#more + 1] = job[TIME] or stamp
+    add_pair(more, 'x:place', job[TIME] or stamp)
   end
   local ends = now + (seconds or own_lock_time(stored) or settings.heartbeat)
   first_own_end = math.min(first_own_end, ends)

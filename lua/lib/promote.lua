@@ -34,10 +34,9 @@ local function release_scheduled(jobs) -- cold
   for i = 1, #jobs do
     local job = jobs[i]
     if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
+      add_pair(due, stamp, job.jid)
     else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
+      add_pair(work, score_of(queue, job.priority, job.stored, turns), job.jid)
       moved[#moved + 1] = job.jid
     end
   end

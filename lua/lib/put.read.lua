@@ -17,8 +17,7 @@ local function more_fields(backoff, text) -- cold
     more[1], more[2] = 'backoff', backoff
   end
   if text and text ~= '' then
-    more[#more + 1] = 'x:o'
-    more[#more + 1] = text
+    add_pair(more, 'x:o', text)
   end
   return more
 end

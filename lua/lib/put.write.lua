@@ -27,8 +27,7 @@ local function past_score(item) -- cold
     return nil
   end
   item.more = item.more or {}
-  item.more[#item.more + 1] = 'time'
-  item.more[#item.more + 1] = exact(item.at)
+  add_pair(item.more, 'time', exact(item.at))
   return work_score(item.at, item.priority)
 end
 
@@ -163,7 +162,7 @@ local function enter_lives(items) -- cold
         ends = ends and exact(ends)
       end
       if ends then
-        entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+        add_pair(entries, ends, item.jid)
       end
       ended = ended + 1
     end

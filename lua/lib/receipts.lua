@@ -29,8 +29,7 @@ local function put_once(puts) -- cold
   local receipts = {}
   for _, place in ipairs(positions) do
     if not refused[place] then
-      receipts[#receipts + 1] = exact(now + RECEIPT)
-      receipts[#receipts + 1] = jids[place + 1]
+      add_pair(receipts, exact(now + RECEIPT), jids[place + 1])
     end
   end
   each_slice(try, 'zadd', key, receipts)

@@ -124,8 +124,7 @@ local function write_claims(items) -- cold
   for i = 1, #items do
     local jid, claim = items[i].jid, items[i].claim
     if claim and not claim.a and claim.m ~= 'for' then
-      local n = #set
-      set[n + 1], set[n + 2] = unique_key(claim.k), '0 ' .. jid
+      add_pair(set, unique_key(claim.k), '0 ' .. jid)
     elseif claim then
       write_claim(jid, claim)
     end
@@ -170,8 +169,7 @@ local function release_claims(items) -- cold
   local held = #keys > 0 and try('mget', unpack(keys))
   for n = 1, #keys do
     if held[n] == '0 ' .. jids[n] then
-      local at = #gone
-      gone[at + 1], gone[at + 2] = keys[n], before_key(claims[n].k)
+      add_pair(gone, keys[n], before_key(claims[n].k))
     end
   end
   each_slice(call, 'del', prefix .. 'x:none', gone)
