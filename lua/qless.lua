@@ -3934,17 +3934,8 @@ if #ask.queues > 100 then
 end
 local seen, others = {[ask.worker] = true}, {}
 for i = 1, #ask.queues do
-	local waiting = try('zrange', lib.waiting_key(ask.queues[i]), 0, 100 + 1)
-	if waiting.err then
-		return true
-	end
-	for _, name in ipairs(waiting) do
-		if not seen[name] then
-			seen[name] = true
-			lib.append_waiting(name, others, seen)
-		end
-	end
-	if #others > 100 then
+	local err = lib.append_waiting(lib.waiting_key(ask.queues[i]), others, seen)
+	if err or #others > 100 then
 		return true
 	end
 end
@@ -5506,17 +5497,19 @@ end
 else
 if length < 15 then
 if name == 'append_waiting' then
-function lib.append_waiting(name, others, seen)
-if string.byte(name) ~= 1 then
-	others[#others + 1] = name
-	return
-end
-for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
-	if not seen[member] then
-		seen[member] = true
-		others[#others + 1] = member
+function lib.append_waiting(key, others, seen)
+local waiting = try('zrange', key, 0, 100 + 1)
+for _, name in ipairs(waiting) do
+	if not seen[name] then
+		seen[name] = true
+		if string.byte(name) == 1 then
+			lib.append_waiting(lib.waiters_key(string.sub(name, 2)), others, seen)
+		else
+			others[#others + 1] = name
+		end
 	end
 end
+return waiting.err
 end
 elseif name == 'count_existing' then
 function lib.count_existing(keys)

@@ -60,18 +60,20 @@ local function stay_idle(ask) -- cold
   return renew_entries(ask) and wait or nil
 end
 
--- Appends the worker or workers represented by an entry of a queue.
-local function append_waiting(name, others, seen)
-  if string.byte(name) ~= LIST then
-    others[#others + 1] = name
-    return
-  end
-  for _, member in ipairs(try('zrange', waiters_key(string.sub(name, 2)), 0, MOST_LOOKED + 1)) do
-    if not seen[member] then
-      seen[member] = true
-      others[#others + 1] = member
+-- Appends the workers waiting for a queue, themselves or by a list of queues. Returns the error.
+local function append_waiting(key, others, seen) -- cold
+  local waiting = try('zrange', key, 0, MOST_LOOKED + 1)
+  for _, name in ipairs(waiting) do
+    if not seen[name] then
+      seen[name] = true
+      if string.byte(name) == LIST then
+        append_waiting(waiters_key(string.sub(name, 2)), others, seen)
+      else
+        others[#others + 1] = name
+      end
     end
   end
+  return waiting.err
 end
 
 -- Reports whether another worker that waits for one of the queues may be idle.
@@ -81,17 +83,8 @@ local function others_idle(ask) -- cold
   end
   local seen, others = {[ask.worker] = true}, {}
   for i = 1, #ask.queues do
-    local waiting = try('zrange', waiting_key(ask.queues[i]), 0, MOST_LOOKED + 1)
-    if waiting.err then
-      return true
-    end
-    for _, name in ipairs(waiting) do
-      if not seen[name] then
-        seen[name] = true
-        append_waiting(name, others, seen)
-      end
-    end
-    if #others > MOST_LOOKED then
+    local err = append_waiting(waiting_key(ask.queues[i]), others, seen)
+    if err or #others > MOST_LOOKED then
       return true
     end
   end
