@@ -2193,16 +2193,12 @@ if not job[1] or job.over then
 elseif run and var.parked_here >= 200 then
 	settings.stopped, var.budget.drops = true, 0
 	return false
-end
-if not run then
+elseif not run then
 	lib.drop_slots(jid, stored, settings.most or 1)
 end
-local found, refused = lib.admit(jid, stored, settings.most or 1)
-if refused then
-	var.parked_here = var.parked_here + 1
-	job.refused, settings.places = refused, true
-else
-	job.limits = found
+job.limits, job.refused = lib.admit(jid, stored, settings.most or 1)
+if job.refused then
+	var.parked_here, settings.places = var.parked_here + 1, true
 end
 return true
 end

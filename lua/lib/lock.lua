@@ -74,17 +74,12 @@ local function may_start(jid, job, settings, run) -- cold
   elseif run and parked_here >= MAX_PARKED then
     settings.stopped, budget.drops = true, 0
     return false
-  end
-  if not run then
-    -- The job has lost its lock, and is admitted like any other.
+  elseif not run then -- the job has lost its lock, and is admitted like any other
     drop_slots(jid, stored, settings.most or 1)
   end
-  local found, refused = admit(jid, stored, settings.most or 1)
-  if refused then
-    parked_here = parked_here + 1
-    job.refused, settings.places = refused, true
-  else
-    job.limits = found
+  job.limits, job.refused = admit(jid, stored, settings.most or 1)
+  if job.refused then
+    parked_here, settings.places = parked_here + 1, true
   end
   return true
 end
