@@ -11539,9 +11539,8 @@ return lib.put_from_arguments(3)
 elseif command == 'timeout' then
 var = var or {none = {}, unheard = 0}
 cold(stamp, now)
-local running, jids = {}, {}
-for i = 3, #ARGV do
-local jid = ARGV[i]
+local jids, running = lib.union({}, ARGV, 3), {}
+for i, jid in ipairs(jids) do
 local job = lib.read_running(call, jid)
 if not job.state then
 	lib.raise('Timeout', lib.no_job(jid))
@@ -11551,14 +11550,11 @@ elseif not job.queue then
 	lib.raise('Timeout', lib.no_queue(jid))
 end
 call('zcard', lib.queue_key(job.queue, 'work'))
-if not running[jid] then
-	running[jid] = job
-	jids[#jids + 1] = jid
-end
+running[i] = job
 end
 lib.must_publish()
-for _, jid in ipairs(jids) do
-lib.time_out(jid, running[jid])
+for i, jid in ipairs(jids) do
+lib.time_out(jid, running[i])
 end
 return
 elseif command == 'tracked' then

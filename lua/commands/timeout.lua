@@ -7,9 +7,8 @@
 -- For      classic
 -- Repeat   once
 
-local running, jids = {}, {}
-for i = 3, #ARGV do
-  local jid = ARGV[i]
+local jids, running = union({}, ARGV, 3), {} -- each once
+for i, jid in ipairs(jids) do
   local job = read_running(call, jid)
   if not job.state then
     raise('Timeout', no_job(jid))
@@ -19,14 +18,11 @@ for i = 3, #ARGV do
     raise('Timeout', no_queue(jid))
   end
   call('zcard', queue_key(job.queue, 'work')) -- fails before anything is written, or not at all
-  if not running[jid] then
-    running[jid] = job
-    jids[#jids + 1] = jid
-  end
+  running[i] = job
 end
 
 must_publish()
 
-for _, jid in ipairs(jids) do
-  time_out(jid, running[jid])
+for i, jid in ipairs(jids) do
+  time_out(jid, running[i])
 end
