@@ -2056,7 +2056,7 @@ end
 elseif name == 'job_ended' then
 function lib.job_ended(jid, stored, state)
 local has, failed = lib.letters_of(stored), state == 'failed'
-local forgotten = failed and has.K and lib.is_forgotten(stored)
+local forgotten = failed and has.K and lib.finite(lib.split_options(stored).K) == 0
 if failed and has.r then
 	lib.keep_result(lib.job_key(jid), state)
 end
@@ -4505,10 +4505,6 @@ for i = 1, n do
 	list[i] = object
 end
 return lib.joined(list)
-end
-elseif name == 'is_forgotten' then
-function lib.is_forgotten(stored)
-return lib.finite(lib.split_options(stored).K) == 0
 end
 elseif name == 'join_options' then
 function lib.join_options(letters, values)
@@ -12522,8 +12518,7 @@ end
 from = from < 0 and now + from or from
 local step = 3600
 for _, finer in ipairs({300, 60}) do
-local records = lib.ring_of(finer)
-if math.floor(now / finer) - math.floor(from / finer) < records then
+if math.floor(now / finer) - math.floor(from / finer) < lib.ring_of(finer) then
 	step = finer
 end
 end

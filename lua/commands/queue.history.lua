@@ -18,8 +18,7 @@ from = from < 0 and now + from or from
 
 local step = 3600
 for _, finer in ipairs({300, 60}) do
-  local records = ring_of(finer)
-  if math.floor(now / finer) - math.floor(from / finer) < records then
+  if math.floor(now / finer) - math.floor(from / finer) < ring_of(finer) then
     step = finer
   end
 end

@@ -29,7 +29,8 @@ end
 -- and its last state: failed, canceled or expired.
 local function job_ended(jid, stored, state) -- cold
   local has, failed = letters_of(stored), state == 'failed'
-  local forgotten = failed and has[KEEP_FAILED] and is_forgotten(stored)
+  local forgotten = failed and has[KEEP_FAILED]
+    and finite(split_options(stored)[KEEP_FAILED]) == 0 -- deleted immediately
   if failed and has[HAS_RESULT] then
     keep_result(job_key(jid), state)
   end

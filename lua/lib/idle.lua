@@ -49,8 +49,8 @@ local function renew_entries(ask)
 end
 
 -- Tries to reply to a worker that only polls. It was not woken since it became idle, so the only
--- possible jobs are puts by classic scripts, which wake no worker. If another worker has just looked
--- at all queues, this one only has to poll before that one. Returns the time to wait, or nil.
+-- possible jobs are puts by classic scripts, which wake no worker. If another worker has just
+-- looked at all queues, this one only has to poll before that one. Returns the time, or nil.
 local function stay_idle(ask) -- cold
   local wait = finite(try('get', looked_key(ask)), 0) - now
   if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', idle_key(), ask.worker) ~= 1 then

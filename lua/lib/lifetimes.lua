@@ -73,11 +73,6 @@ local function is_over(jid, stored, state) -- cold
   return may_be and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 
--- Reports whether a failure deletes a job with these options immediately.
-local function is_forgotten(stored) -- cold
-  return finite(split_options(stored)[KEEP_FAILED]) == 0
-end
-
 -- Returns the time, as text, until which a complete job with these options is kept. Returns nil for
 -- a job kept like others, and false and true for a job not kept at all.
 local function end_of_record(stored) -- cold
