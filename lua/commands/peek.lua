@@ -71,7 +71,7 @@ end
 -- The number of jobs that this call may return from a cursor on, and the number examined.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on, out of most entries. Returns the next cursor, or nil.
+-- Shows jobs of the next most entries of a list from a cursor on. Returns the next cursor, or nil.
 local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
   list.total = math.min(list.total, offset + most)

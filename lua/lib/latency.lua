@@ -25,7 +25,7 @@ local function since_when(jid, score)
   return finite(time, now), priority
 end
 
--- Notes that a job of a priority waits since a time. bands.longest is the longest of all waits.
+-- Notes since when a job of a priority has been waiting. bands.longest is the longest of all waits.
 local function add_wait(bands, priority, at)
   local waited = math.max(now - at, 0)
   bands.longest = math.max(bands.longest or 0, waited)

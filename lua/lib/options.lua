@@ -65,7 +65,7 @@ local function without_letter(text, letter) -- cold
   return letters == '' and '' or letters .. body
 end
 
--- Checks the options of a put, unless checked, and returns them in the form to store.
+-- Checks the options of a put, parsing unchecked JSON, and returns them in the form to store.
 local function read_options(area, text, checked) -- cold
   local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
   if given and not checked then

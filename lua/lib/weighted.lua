@@ -130,8 +130,9 @@ local function deal_drawn(ask, urn, deal) -- cold
   end
 end
 
--- Takes the jobs of the dealt turns, and shuts queues with fewer. The next call owes the turns left
--- by enough data, and turns to prefetch jobs with limits, or of queues with a max-concurrency.
+-- Takes the jobs of the dealt turns, and shuts queues with fewer. The next call owes a queue all
+-- turns left when this call has enough data, and prefetched turns for jobs with limits and queues
+-- with a max-concurrency.
 local function take_drawn(ask, urn, deal, out) -- cold
   local owed, starts = {}, math.max(0, ask.count - #out)
   for at = 1, #deal.queues do
