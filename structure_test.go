@@ -32,7 +32,7 @@ const (
 
 	maxTestLines    = 94_700 // of all tests
 	maxAPITestLines = 15_000 // of the tests in tests/api
-	maxLuaLines     = 12_650 // of the commands of qless, and of what they share
+	maxLuaLines     = 12_400 // of the commands of qless, and of what they share
 )
 
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
