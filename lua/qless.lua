@@ -9263,7 +9263,11 @@ end
 local outcomes = items[2] and {unpack(items)} or {false}
 for i = 1, n do
 local item = items[i]
-outcomes[i] = item.problem and '!' .. cold(stamp, now).text_of(item.problem) or item.state or tostring(item.remaining)
+if item.problem then
+	outcomes[i] = '!' .. cold(stamp, now).text_of(item.problem)
+else
+	outcomes[i] = item.state or tostring(item.remaining)
+end
 brief = brief and item.state == 'complete'
 end
 return brief and var.none or outcomes

@@ -90,8 +90,11 @@ end
 local outcomes = sized(items)
 for i = 1, n do
   local item = items[i]
-  outcomes[i] = item.problem and '!' .. text_of(item.problem) or item.state
-    or tostring(item.remaining)
+  if item.problem then
+    outcomes[i] = '!' .. text_of(item.problem)
+  else
+    outcomes[i] = item.state or tostring(item.remaining)
+  end
   brief = brief and item.state == 'complete'
 end
 return brief and none or outcomes
