@@ -30,7 +30,7 @@ local function needed(jid, list, first, before, strict) -- cold
   return others
 end
 
--- Makes a job wait for others. If a write fails, undoes the others, and returns it with its error.
+-- Makes a job wait for others. If a write fails, undoes all, and returns the write and its error.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]

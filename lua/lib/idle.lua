@@ -27,7 +27,7 @@ local function looked_key(ask)
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and redis.sha1hex(ask.list) or ask.list)
 end
 
--- Notes that an idle worker has checked all queues. Others with these need not, right afterward.
+-- Notes that an idle worker has checked all queues: others with the same ones need not, for now.
 local function note_looked(ask) -- cold
   local ms = math.floor(math.min(1000, 100 * ask.poll))
   if ms > 0 then

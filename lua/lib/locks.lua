@@ -6,7 +6,7 @@
 -- take it like 1: there is nothing to wait for.
 local NO_GRACE = '1.0'
 
--- The maximum number of expired jobs that a call from Go drops, and the number dropped by now.
+-- The maximum number of expired jobs that a call from Go drops, and the number dropped so far.
 local DROPPED = 60
 local dropped = 0
 
