@@ -110,7 +110,7 @@ func (t *tree) calls(src *source) []string {
 // callers are the functions that take the name of a Redis command, either first or after another
 // caller.
 var callers = map[string]bool{
-	"call": true, "try": true, "run": true, "each_slice": true, "scanned": true,
+	"call": true, "try": true, "run": true, "each_slice": true, "read": true, "scanned": true,
 }
 
 // calledBy returns the Redis command of a call, or nothing.

@@ -421,3 +421,23 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, p.b.String(), q.b.String())
 	})
 }
+
+// Each function that passes on the name of a command is a caller.
+func TestPassersOfCommandsAreCallers(t *testing.T) {
+	files, err := filepath.Glob("../../lua/[cl]*/*.lua")
+	require.NoError(t, err)
+	begun := regexp.MustCompile(`^local function (\w+)`)
+	passed := regexp.MustCompile(`\b(?:call|try|run|read|each_slice|scanned)\((\w+)[,)]`)
+	for _, file := range append(files, "../../lua/prologue.lua") {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		function := ""
+		for line := range strings.Lines(string(text)) {
+			if begin := begun.FindStringSubmatch(line); begin != nil {
+				function = begin[1]
+			} else if pass := passed.FindStringSubmatch(line); pass != nil && !callers[pass[1]] {
+				require.True(t, callers[function], "%s: %s", file, line)
+			}
+		}
+	}
+}

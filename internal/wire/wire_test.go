@@ -292,31 +292,3 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkCheckJSON(b *testing.B) {
-	type row struct {
-		ID   int
-		Name string
-		Tags []string
-	}
-	rows := make([]row, 100)
-	for i := range rows {
-		rows[i] = row{i, "somebody's name", []string{"one", "two", "three"}}
-	}
-	text, _ := json.Marshal(strings.Repeat("some text ", 1000))
-	table, _ := json.Marshal(rows)
-	for name, data := range map[string][]byte{"text": text, "table": table} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				wire.CheckJSON(data)
-			}
-		})
-		b.Run(name+"-valid", func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				json.Valid(data)
-			}
-		})
-	}
-}
