@@ -22,7 +22,7 @@ local function past_key(queue)
   return prefix .. 'x:history:' .. queue
 end
 
--- Returns the number of records in the ring for a step in seconds, and the place of its first byte.
+-- Returns how many records the ring for a step in seconds has, and where it begins; or nil.
 local function ring_of(step) -- cold
   if step == 60 then
     return 180, PAST_HEAD

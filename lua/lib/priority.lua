@@ -3,7 +3,7 @@
 -- The fields of a job needed by set_priority.
 local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 
--- Changes the priority of a job with these fields, and its place if waiting. Returns the error.
+-- Changes the priority, and the place if waiting, of a job with these fields. Returns any error.
 local function set_priority(run, jid, job, priority)
   local queue, stored, parked, score = job.queue, job['x:o'], job['x:parked'], priority
   local takes_turns = stored and has_option(stored, FAIR)

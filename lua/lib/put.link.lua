@@ -40,7 +40,7 @@ local function leave(item, worker) -- cold
   end
 end
 
--- Removes the items that leave a job unchanged.
+-- Removes the items that leave a job unchanged from all lists of a put.
 local function drop_left(puts)
   for _, items in ipairs({puts.items, unpack(puts.groups)}) do
     local kept = 0
